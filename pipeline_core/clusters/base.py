@@ -1,0 +1,135 @@
+"""The small interface that every cluster driver has, and the values that cross it.
+
+Every method is idempotent: names are derived from job, role, index and attempt. Finding one's own object there already
+is success; finding someone else's raises `ForeignObject`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Event
+from typing import Any, Protocol
+
+from pipeline_core.errors import PipelineError
+from pipeline_core.states import ReplicaState
+
+
+class ClusterError(PipelineError):
+    """The cluster refused the TaskSet for good; asking again would not help."""
+
+
+class ClusterAway(PipelineError):
+    """The cluster cannot be reached at present; asking again later may help."""
+
+
+class ForeignObject(ClusterError):
+    """An object of the name that the job needs belongs to someone else."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ReplicaKey:
+    """One try of one replica: `attempt` counts from 0 and grows with each retry of the replica."""
+
+    role: str
+    index: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A TaskSet as it is handed to a cluster. `attempt` counts retries of the whole TaskSet, from 0.
+
+    `replicas` names the tries that ought to exist; None means the first try of every replica.
+    """
+
+    job_id: str
+    namespace: str
+    user_id: str
+    taskset: Mapping[str, Any]
+    attempt: int = 0
+    replicas: tuple[ReplicaKey, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """What the cluster says of the latest try of one replica. Times are aware, in UTC."""
+
+    role: str
+    index: int
+    state: ReplicaState
+    attempt: int = 0
+    reason: str = ""
+    exit_code: int | None = None
+    diagnostics: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    container_id: str = ""
+    host_ip: str = ""
+    pod_name: str = ""
+    pod_uid: str = ""
+    pod_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows."""
+
+    job_id: str
+    attempt: int
+    replicas: tuple[ReplicaReport, ...]
+    platform: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which lines are wanted. `tail` is a number of lines, `since` an aware time; None leaves a field open."""
+
+    role: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    tail: int | None = None
+    since: datetime | None = None
+    follow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line, without its newline. `source` is what it is prefixed with when several replicas are merged."""
+
+    time: datetime
+    source: str
+    text: str
+
+
+class Cluster(Protocol):
+    """Where TaskSets run."""
+
+    name: str
+    platform: str
+
+    def launch(self, unit: Unit) -> Observation:
+        """Make sure that the unit's replicas exist, and say how they stand.
+
+        Raises ClusterError when it can never work, ClusterAway when it may work later.
+        """
+
+    def observe(self, job_id: str) -> Observation | None:
+        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterAway."""
+
+    def watch(self, stop: Event) -> Iterator[str]:
+        """IDs of jobs in which something changed, as it happens, until `stop` is set.
+
+        Begins with every job that the cluster has. An empty text is a sign of life when nothing happens. May repeat an
+        ID and may miss a change: whoever listens also asks from time to time. Raises ClusterAway.
+        """
+
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        """Lines in the order of their times; with `follow`, until the last replica has ended."""
+
+    def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
+        """Stop these replicas (None: everything of the job), with their grace time, without waiting for it.
+
+        True when nothing of it runs any more: call again until then. Logs stay. Raises ClusterAway.
+        """

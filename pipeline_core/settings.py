@@ -1,0 +1,219 @@
+"""All configuration: read once, from the environment, and documented here and nowhere else.
+
+Each field of `Settings` is one variable, `PIPELINE_` and the field's name in capitals. `docs/configuration.md` is
+generated from this module.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from environs import Env, EnvError
+
+from pipeline_core.errors import ConfigurationError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Parser = Callable[[Env, str], Any]
+
+
+def _networks(env: Env, name: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in _words(env, name))
+
+
+def _words(env: Env, name: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
+
+
+def _path(env: Env, name: str) -> Path:
+    return Path(env.str(name)).expanduser()
+
+
+def _integer(env: Env, name: str) -> int:
+    return int(env.int(name))
+
+
+def _number(env: Env, name: str) -> float:
+    return float(env.float(name))
+
+
+def _text(env: Env, name: str) -> str:
+    return str(env.str(name))
+
+
+def _boolean(env: Env, name: str) -> bool:
+    return bool(env.bool(name))
+
+
+def _choice(*choices: str) -> Parser:
+    def parse(env: Env, name: str) -> str:
+        value = str(env.str(name))
+        if value not in choices:
+            raise EnvError(f'"{value}" is not one of {", ".join(choices)}')
+        return value
+
+    return parse
+
+
+def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: bool = False) -> Any:
+    return field(default=default, metadata={"parse": parse, "doc": doc, "unit": unit, "secret": secret})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that an operator can set."""
+
+    database_url: str = _setting(
+        _text,
+        "",
+        "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
+        secret=True,
+    )
+    redis_url: str = _setting(
+        _text,
+        "",
+        "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`; its `maxmemory-policy` must be "
+        "`noeviction`. `pipeline up` starts its own when this is empty.",
+        secret=True,
+    )
+    redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
+    data_dir: Path = _setting(
+        _path, Path("pipeline-data"), "Where the embedded servers, the local cluster and the logs keep their files."
+    )
+    secret_key: str = _setting(
+        _text,
+        "",
+        "Key that secrets are encrypted with at rest: 32 bytes as URL-safe base64. `pipeline up` makes one in the data "
+        "directory; elsewhere it must be set. Several, separated by commas: the first encrypts, all decrypt.",
+        secret=True,
+    )
+    admin_password: str = _setting(
+        _text, "", "The admin's password; counts only while none is stored in the database.", secret=True
+    )
+    development: bool = _setting(
+        _boolean,
+        False,
+        "A development run: the admin's password is `admin` until it is changed. Set by `pipeline up` on a loopback address.",
+    )
+    namespaces: tuple[str, ...] = _setting(_words, ("default",), "Namespaces that jobs may name; the first is the default.")
+    cluster_driver: str = _setting(
+        _choice("local", "kubernetes", "null"),
+        "local",
+        "Where jobs run: `local` (processes on this machine), `kubernetes`, or `null` (reports success at once).",
+    )
+    cluster_name: str = _setting(_text, "local", "The cluster's name in a job's detail.")
+    local_slots: int = _setting(
+        _integer, 32, "How many replicas the local cluster runs at a time; the others wait.", unit="replicas"
+    )
+    stop_grace_seconds: float = _setting(
+        _number, 10.0, "How long a replica is given to end by itself after a stop, unless its pod says otherwise.", unit="s"
+    )
+    plugin_networks: tuple[Network, ...] = _setting(
+        _networks,
+        (),
+        "Networks (CIDR, comma-separated) that plugins may live in. Empty: all. Link-local and cloud metadata addresses are "
+        "refused whatever stands here.",
+    )
+    plugin_concurrency: int = _setting(
+        _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
+    )
+    breaker_failures: int = _setting(
+        _integer, 5, "Calls in a row that did not reach a plugin until its circuit opens.", unit="calls"
+    )
+    breaker_open_seconds: float = _setting(
+        _number, 10.0, "How long a circuit stays open until one call probes the plugin.", unit="s"
+    )
+    stage_budget_seconds: float = _setting(
+        _number, 120.0, "How long a stage's plugin calls may take together, attempts included.", unit="s"
+    )
+    lease_seconds: float = _setting(
+        _number, 420.0, "How long a worker that was not heard of keeps its claim on a job's stage.", unit="s"
+    )
+    visibility_timeout_seconds: int = _setting(
+        _integer, 3600, "When Redis gives an unacknowledged message to another worker. Longer than the lease.", unit="s"
+    )
+    wake_after_seconds: float = _setting(
+        _number, 15.0, "How long a published step may stay unclaimed until it is published again.", unit="s"
+    )
+    wake_queue_limit: int = _setting(
+        _integer, 2000, "Steps are not published again while this many messages wait in their queue.", unit="messages"
+    )
+    max_claims: int = _setting(
+        _integer, 5, "How often a stage may be claimed and not finished (its worker died) until the job fails.", unit="claims"
+    )
+    reconcile_seconds: float = _setting(
+        _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
+    )
+    hook_timeout_seconds: float = _setting(_number, 30.0, "How long a LifeHook may take to answer.", unit="s")
+    hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
+    hook_retry_max_seconds: float = _setting(_number, 300.0, "The longest pause between two tries of a delivery.", unit="s")
+    hook_give_up_seconds: float = _setting(
+        _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
+    )
+    log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
+    log_level: str = _setting(
+        _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."
+    )
+    log_followers: int = _setting(_integer, 16, "Log followers that one API process serves at a time.", unit="followers")
+    trusted_proxies: int = _setting(_integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies")
+
+    def __post_init__(self) -> None:
+        problems = [text for holds, text in self._rules() if not holds]
+        if problems:
+            raise ConfigurationError("; ".join(problems))
+
+    def _rules(self) -> list[tuple[bool, str]]:
+        return [
+            (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
+            (
+                self.hard_limit_seconds < self.lease_seconds,
+                f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be more than a stage's hard limit "
+                f"({self.hard_limit_seconds:g}: PIPELINE_STAGE_BUDGET_SECONDS or 300, and 60 more)",
+            ),
+            (
+                self.lease_seconds < self.visibility_timeout_seconds,
+                f"PIPELINE_VISIBILITY_TIMEOUT_SECONDS ({self.visibility_timeout_seconds}) must be more than "
+                f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g})",
+            ),
+        ]
+
+    @property
+    def soft_limit_seconds(self) -> float:
+        """A plugin's `timeoutSeconds` may be 300, so no stage's budget is above the larger of that and the setting."""
+        return max(self.stage_budget_seconds, 300.0) + 30
+
+    @property
+    def hard_limit_seconds(self) -> float:
+        return self.soft_limit_seconds + 30
+
+
+def variable(setting: Field[Any]) -> str:
+    """The environment variable that sets this field."""
+    return f"PIPELINE_{setting.name.upper()}"
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process, from its environment.
+
+    Raises ConfigurationError, naming the variable, its value and what would be right.
+    """
+    env = Env()
+    values: dict[str, Any] = {}
+    problems = []
+    for setting in fields(Settings):
+        name = variable(setting)
+        if not os.environ.get(name):
+            continue
+        try:
+            values[setting.name] = setting.metadata["parse"](env, name)
+        except (EnvError, ValueError) as error:
+            problems.append(f"{name}: {error}")
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return Settings(**values)

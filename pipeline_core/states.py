@@ -1,0 +1,68 @@
+"""States of jobs and of replicas, and the changes between them that are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class JobState(StrEnum):
+    """What a person sees of a job. `waiting` covers the stages and waiting for the cluster alike."""
+
+    WAITING = "waiting"
+    SUSPENDED = "suspended"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def final(self) -> bool:
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
+    {
+        JobState.WAITING: frozenset({JobState.SUSPENDED, JobState.RUNNING, JobState.FAILED, JobState.STOPPED}),
+        JobState.SUSPENDED: frozenset({JobState.WAITING, JobState.FAILED, JobState.STOPPED}),
+        JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}),
+        JobState.SUCCEEDED: frozenset(),
+        JobState.FAILED: frozenset(),
+        JobState.STOPPED: frozenset(),
+    }
+)
+"""Each state with those that may follow it. A job that ran has been `running`, even when both are learnt at once."""
+
+FINAL: frozenset[JobState] = frozenset(state for state in JobState if state.final)
+
+ALIASES: Mapping[str, frozenset[JobState]] = MappingProxyType(
+    {
+        **{state.value: frozenset({state}) for state in JobState},
+        "preparing": frozenset({JobState.WAITING}),
+        "pending": frozenset({JobState.WAITING}),
+        "completed": FINAL,
+    }
+)
+
+
+def parse_states(name: str) -> frozenset[JobState]:
+    """The states that `name` stands for, in filters and in a LifeHook's `states`; any case.
+
+    Raises KeyError when there is no such name.
+    """
+    return ALIASES[name.lower()]
+
+
+class ReplicaState(StrEnum):
+    """`stopped` is a replica that a verdict or a stop ended; it counts neither as succeeded nor as failed."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (ReplicaState.WAITING, ReplicaState.RUNNING)
