@@ -1,0 +1,29 @@
+"""What kinds of plugins there are, and what a plugin's failure may lead to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class PluginType(StrEnum):
+    """What a plugin does for a job. The first five stand in the order of their stages."""
+
+    TEMPLATE_TRANSLATOR = "TemplateTranslator"
+    FACTOR_GENERATOR = "FactorGenerator"
+    ACCESS_GATE = "AccessGate"
+    TEMPLATE_DECORATOR = "TemplateDecorator"
+    SCHEDULER_BINDER = "SchedulerBinder"
+    LIFE_HOOK = "LifeHook"
+
+    @property
+    def exclusive(self) -> bool:
+        """At most one plugin of this type may take part in a job."""
+        return self in (PluginType.TEMPLATE_TRANSLATOR, PluginType.SCHEDULER_BINDER)
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of a job when its plugin cannot be had or answers badly."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+    SUSPEND = "Suspend"
