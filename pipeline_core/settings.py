@@ -100,7 +100,9 @@ class Settings:
         False,
         "A development run: the admin's password is `admin` until it is changed. Set by `pipeline up` on a loopback address.",
     )
-    namespaces: tuple[str, ...] = _setting(_words, ("default",), "Namespaces that jobs may name; the first is the default.")
+    namespaces: tuple[str, ...] = _setting(
+        _words, ("default",), "Namespaces that jobs may name; the first is the default."
+    )
     cluster_driver: str = _setting(
         _choice("local", "kubernetes", "null"),
         "local",
@@ -111,7 +113,10 @@ class Settings:
         _integer, 32, "How many replicas the local cluster runs at a time; the others wait.", unit="replicas"
     )
     stop_grace_seconds: float = _setting(
-        _number, 10.0, "How long a replica is given to end by itself after a stop, unless its pod says otherwise.", unit="s"
+        _number,
+        10.0,
+        "How long a replica is given to end by itself after a stop, unless its pod says otherwise.",
+        unit="s",
     )
     plugin_networks: tuple[Network, ...] = _setting(
         _networks,
@@ -144,14 +149,19 @@ class Settings:
         _integer, 2000, "Steps are not published again while this many messages wait in their queue.", unit="messages"
     )
     max_claims: int = _setting(
-        _integer, 5, "How often a stage may be claimed and not finished (its worker died) until the job fails.", unit="claims"
+        _integer,
+        5,
+        "How often a stage may be claimed and not finished (its worker died) until the job fails.",
+        unit="claims",
     )
     reconcile_seconds: float = _setting(
         _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
     )
     hook_timeout_seconds: float = _setting(_number, 30.0, "How long a LifeHook may take to answer.", unit="s")
     hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
-    hook_retry_max_seconds: float = _setting(_number, 300.0, "The longest pause between two tries of a delivery.", unit="s")
+    hook_retry_max_seconds: float = _setting(
+        _number, 300.0, "The longest pause between two tries of a delivery.", unit="s"
+    )
     hook_give_up_seconds: float = _setting(
         _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
     )
@@ -159,8 +169,12 @@ class Settings:
     log_level: str = _setting(
         _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."
     )
-    log_followers: int = _setting(_integer, 16, "Log followers that one API process serves at a time.", unit="followers")
-    trusted_proxies: int = _setting(_integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies")
+    log_followers: int = _setting(
+        _integer, 16, "Log followers that one API process serves at a time.", unit="followers"
+    )
+    trusted_proxies: int = _setting(
+        _integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies"
+    )
 
     def __post_init__(self) -> None:
         problems = [text for holds, text in self._rules() if not holds]

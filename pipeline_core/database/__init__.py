@@ -1,0 +1,7 @@
+"""PostgreSQL: the record of everything. From outside, use `transaction()` for work, the models for its shape, and
+`migrate` for the schema. An engine belongs to one process and is made there on first use, never before a fork.
+"""
+
+from pipeline_core.database.engine import transaction
+
+__all__ = ["transaction"]

@@ -1,0 +1,101 @@
+"""One engine per process, and the transaction that all work is done in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.orm import Session
+
+from pipeline_core import wakeups
+from pipeline_core.errors import ConfigurationError, Unavailable
+from pipeline_core.settings import settings
+
+_engines: dict[int, Engine] = {}
+
+SESSION_OPTIONS = " ".join(
+    f"-c {option}"
+    for option in (
+        "timezone=UTC",
+        "statement_timeout=30000",
+        "lock_timeout=15000",
+        "idle_in_transaction_session_timeout=60000",
+        "jit=off",
+    )
+)
+
+to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+"""How documents are written: compact, and with the keys in the order that they came in."""
+
+
+def engine() -> Engine:
+    """This process's engine. Raises ConfigurationError when no database is configured."""
+    pid = os.getpid()
+    if pid not in _engines:
+        url = settings().database_url
+        if not url:
+            raise ConfigurationError("PIPELINE_DATABASE_URL is not set; `pipeline up` brings a database of its own")
+        # Whatever a parent process had open is the parent's: its sockets must be neither used nor closed here.
+        for inherited in _engines.values():
+            inherited.dispose(close=False)
+        _engines.clear()
+        _engines[pid] = make_engine(url)
+    return _engines[pid]
+
+
+def make_engine(url: str, **options: Any) -> Engine:
+    """An engine with the connection settings that every part of the service uses."""
+    return create_engine(
+        # A plain `postgresql://` would mean another driver to SQLAlchemy.
+        make_url(url).set(drivername="postgresql+psycopg2"),
+        json_serializer=to_json,
+        connect_args={
+            "connect_timeout": 3,
+            "options": SESSION_OPTIONS,
+            "application_name": "pipeline",
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+        },
+        **{
+            "pool_pre_ping": True,
+            "pool_size": 8,
+            "max_overflow": 8,
+            "pool_timeout": 5,
+            "pool_recycle": 1800,
+            **options,
+        },
+    )
+
+
+@contextmanager
+def transaction() -> Iterator[Session]:
+    """A session in a transaction: committed at the end of the block, rolled back when it raises.
+
+    What was noted with `wakeups.after_commit` is announced once the commit has succeeded. Raises Unavailable when the
+    database is away; nothing of the block is kept then.
+    """
+    session = Session(engine(), expire_on_commit=False)
+    try:
+        with session.begin():
+            yield session
+    except (OperationalError, InterfaceError) as error:
+        if is_away(error):
+            raise Unavailable("The database is away; try again later.") from error
+        raise
+    finally:
+        session.close()
+    wakeups.announce(session)
+
+
+def is_away(error: DBAPIError) -> bool:
+    """Whether the database could not be reached, as against a statement that it refused."""
+    code = getattr(error.orig, "pgcode", None)
+    # Class 57P0x: the server is shutting down, starting up, or has ended this connection.
+    return error.connection_invalidated or code is None or code.startswith(("57P", "08", "53"))

@@ -1,0 +1,54 @@
+"""Brings a database's schema up to what this code expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from pipeline_core.database.engine import make_engine
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+# Any number, as long as it is ours alone in this database: two processes that upgrade at once take turns.
+_LOCK = 7420931
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def head() -> str | None:
+    """The revision that this code expects."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that the database is at; None for an empty one."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(url: str, revision: str = "head") -> None:
+    """Run the migrations that the database at `url` lacks, all in one transaction; none is fine."""
+    engine = make_engine(url, pool_size=1)
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("SET statement_timeout = 0"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            command.upgrade(_config(connection), revision)
+    finally:
+        engine.dispose()
+
+
+def make_revision(url: str, message: str) -> None:
+    """Write a migration from what the models say and the database at `url` lacks; for developers."""
+    engine = make_engine(url, pool_size=1)
+    with engine.begin() as connection:
+        command.revision(_config(connection), message, autogenerate=True)
+    engine.dispose()

@@ -1,0 +1,338 @@
+"""The first tables."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "admin_password",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("hash", sa.Text(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("changed_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_admin_password")),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("token_id", sa.Text(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("action", sa.Text(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("before", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("after", sa.JSON(none_as_null=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
+    )
+    op.create_index(op.f("ix_audit_at"), "audit", ["at"], unique=False)
+    op.create_index(op.f("ix_audit_target_id"), "audit", ["target", "id"], unique=False)
+    op.create_table(
+        "features",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("author", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("description", sa.Text(), nullable=False),
+        sa.Column("enabled", sa.Boolean(), nullable=False),
+        sa.Column("authorization", sa.Text(), nullable=False),
+        sa.Column("signing_secret", sa.Text(), nullable=False),
+        sa.Column("selector", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_features")),
+        sa.UniqueConstraint("name", name=op.f("uq_features_name")),
+    )
+    op.create_index(op.f("ix_features_author"), "features", ["author"], unique=False)
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("token_id", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("body_hash", sa.Text(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("token_id", "key", name=op.f("pk_idempotency_keys")),
+    )
+    op.create_index(op.f("ix_idempotency_keys_created_at"), "idempotency_keys", ["created_at"], unique=False)
+    op.create_table(
+        "jobs",
+        sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
+        sa.Column("epoch", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("event_sequence", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("retried", sa.Integer(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("suspended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("suspended_by", sa.Text(), nullable=False),
+        sa.Column("suspended_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("on_timeout", sa.Text(), nullable=False),
+        sa.Column("heard_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("cleanup", sa.Text(), nullable=True),
+        sa.Column("cleanup_after", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("exit_code", sa.Integer(), nullable=True),
+        sa.Column("exit_diagnostics", sa.Text(), nullable=False),
+        sa.Column("retry_of", sa.String(length=32, collation="C"), nullable=True),
+        sa.Column("submitted_by", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
+        postgresql_with={"fillfactor": 85},
+    )
+    op.create_index("ix_jobs_cleanup", "jobs", ["id"], unique=False, postgresql_where=sa.text("cleanup = 'pending'"))
+    op.create_index(
+        "ix_jobs_heard",
+        "jobs",
+        ["heard_at"],
+        unique=False,
+        postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL"),
+    )
+    op.create_index(op.f("ix_jobs_kind_id"), "jobs", ["kind", "id"], unique=False)
+    op.create_index(
+        "ix_jobs_live_stage", "jobs", ["stage", "id"], unique=False, postgresql_where=sa.text("finished_at IS NULL")
+    )
+    op.create_index(
+        "ix_jobs_name_prefix", "jobs", ["name", "id"], unique=False, postgresql_ops={"name": "text_pattern_ops"}
+    )
+    op.create_index(op.f("ix_jobs_state_id"), "jobs", ["state", "id"], unique=False)
+    op.create_index(
+        "ix_jobs_suspended",
+        "jobs",
+        ["suspended_by", "id"],
+        unique=False,
+        postgresql_where=sa.text("suspended_at IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_jobs_suspended_until",
+        "jobs",
+        ["suspended_until"],
+        unique=False,
+        postgresql_where=sa.text("suspended_until IS NOT NULL"),
+    )
+    op.create_index(op.f("ix_jobs_user_id_id"), "jobs", ["user_id", "id"], unique=False)
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
+    )
+    op.create_table(
+        "registry",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_registry")),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("hash", sa.Text(), nullable=False),
+        sa.Column("forwho", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("privileges", postgresql.ARRAY(sa.Text()), nullable=False),
+        sa.Column("own_only", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_used_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
+        sa.UniqueConstraint("hash", name=op.f("uq_tokens_hash")),
+    )
+    op.create_table(
+        "events",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("sequence", sa.Integer(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("previous_state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("occurred_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_events_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
+        sa.UniqueConstraint("job_id", "sequence", name=op.f("uq_events_job_id_sequence")),
+    )
+    op.create_table(
+        "job_documents",
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("header", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("submitted", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("taskset", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("factors", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("platform", sa.JSON(none_as_null=True), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_documents_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_documents")),
+    )
+    op.create_table(
+        "plugins",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("feature_id", sa.BigInteger(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
+        sa.Column("call_address", sa.Text(), nullable=False),
+        sa.Column("description", sa.Text(), nullable=False),
+        sa.Column("selector", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("effective_selector", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("timeout_seconds", sa.Integer(), nullable=False),
+        sa.Column("max_attempts", sa.Integer(), nullable=False),
+        sa.Column("patience_seconds", sa.Integer(), nullable=False),
+        sa.Column("failure_policy", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["feature_id"], ["features.id"], name=op.f("fk_plugins_feature_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_plugins")),
+        sa.UniqueConstraint("key", name=op.f("uq_plugins_key")),
+    )
+    op.create_index(op.f("ix_plugins_feature_id"), "plugins", ["feature_id"], unique=False)
+    op.create_index(op.f("ix_plugins_type_position"), "plugins", ["type", "position"], unique=False)
+    op.create_table(
+        "replicas",
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("index", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("exit_code", sa.Integer(), nullable=True),
+        sa.Column("diagnostics", sa.Text(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("container_id", sa.Text(), nullable=False),
+        sa.Column("host_ip", sa.Text(), nullable=False),
+        sa.Column("pod_name", sa.Text(), nullable=False),
+        sa.Column("pod_uid", sa.Text(), nullable=False),
+        sa.Column("pod_ip", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_replicas_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_id", "role", "index", name=op.f("pk_replicas")),
+    )
+    op.create_table(
+        "steps",
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("epoch", sa.Integer(), nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
+        sa.Column("owed_since", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("not_before", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("sends", sa.Integer(), nullable=False),
+        sa.Column("claims", sa.Integer(), nullable=False),
+        sa.Column("lease_owner", sa.Text(), nullable=True),
+        sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("unreachable", sa.JSON(none_as_null=True), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_steps_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_id", name=op.f("pk_steps")),
+        postgresql_with={"fillfactor": 70},
+    )
+    op.create_index(op.f("ix_steps_due_at"), "steps", ["due_at"], unique=False)
+    op.create_table(
+        "trail",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("epoch", sa.Integer(), nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
+        sa.Column("plugin_key", sa.Text(), nullable=False),
+        sa.Column("asking", sa.Integer(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("duration_ms", sa.Integer(), nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("decision", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("factors", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("patch", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("actor", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_trail_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_trail")),
+    )
+    op.create_index(op.f("ix_trail_job_id_id"), "trail", ["job_id", "id"], unique=False)
+    op.create_table(
+        "deliveries",
+        sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("sequence", sa.Integer(), nullable=False),
+        sa.Column("plugin_key", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("last_answer", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("next_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("give_up_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("lease_owner", sa.Text(), nullable=True),
+        sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["event_id"], ["events.id"], name=op.f("fk_deliveries_event_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_deliveries")),
+    )
+    op.create_index(
+        "ix_deliveries_due", "deliveries", ["next_at"], unique=False, postgresql_where=sa.text("status = 'waiting'")
+    )
+    op.create_index(op.f("ix_deliveries_event_id"), "deliveries", ["event_id"], unique=False)
+    op.create_index(
+        op.f("ix_deliveries_job_id_plugin_key_sequence"),
+        "deliveries",
+        ["job_id", "plugin_key", "sequence"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_deliveries_plugin_key_status_id"), "deliveries", ["plugin_key", "status", "id"], unique=False
+    )
+    op.execute("INSERT INTO registry (id, version) VALUES (1, 1)")
+
+
+def downgrade() -> None:
+    op.drop_index(op.f("ix_deliveries_plugin_key_status_id"), table_name="deliveries")
+    op.drop_index(op.f("ix_deliveries_job_id_plugin_key_sequence"), table_name="deliveries")
+    op.drop_index(op.f("ix_deliveries_event_id"), table_name="deliveries")
+    op.drop_index("ix_deliveries_due", table_name="deliveries", postgresql_where=sa.text("status = 'waiting'"))
+    op.drop_table("deliveries")
+    op.drop_index(op.f("ix_trail_job_id_id"), table_name="trail")
+    op.drop_table("trail")
+    op.drop_index(op.f("ix_steps_due_at"), table_name="steps")
+    op.drop_table("steps")
+    op.drop_table("replicas")
+    op.drop_index(op.f("ix_plugins_type_position"), table_name="plugins")
+    op.drop_index(op.f("ix_plugins_feature_id"), table_name="plugins")
+    op.drop_table("plugins")
+    op.drop_table("job_documents")
+    op.drop_table("events")
+    op.drop_table("tokens")
+    op.drop_table("registry")
+    op.drop_table("leases")
+    op.drop_index(op.f("ix_jobs_user_id_id"), table_name="jobs")
+    op.drop_index("ix_jobs_suspended_until", table_name="jobs", postgresql_where=sa.text("suspended_until IS NOT NULL"))
+    op.drop_index("ix_jobs_suspended", table_name="jobs", postgresql_where=sa.text("suspended_at IS NOT NULL"))
+    op.drop_index(op.f("ix_jobs_state_id"), table_name="jobs")
+    op.drop_index("ix_jobs_name_prefix", table_name="jobs", postgresql_ops={"name": "text_pattern_ops"})
+    op.drop_index("ix_jobs_live_stage", table_name="jobs", postgresql_where=sa.text("finished_at IS NULL"))
+    op.drop_index(op.f("ix_jobs_kind_id"), table_name="jobs")
+    op.drop_index(
+        "ix_jobs_heard", table_name="jobs", postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL")
+    )
+    op.drop_index("ix_jobs_cleanup", table_name="jobs", postgresql_where=sa.text("cleanup = 'pending'"))
+    op.drop_table("jobs")
+    op.drop_index(op.f("ix_idempotency_keys_created_at"), table_name="idempotency_keys")
+    op.drop_table("idempotency_keys")
+    op.drop_index(op.f("ix_features_author"), table_name="features")
+    op.drop_table("features")
+    op.drop_index(op.f("ix_audit_target_id"), table_name="audit")
+    op.drop_index(op.f("ix_audit_at"), table_name="audit")
+    op.drop_table("audit")
+    op.drop_table("admin_password")

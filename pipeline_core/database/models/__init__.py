@@ -1,0 +1,38 @@
+"""The tables, one module for each aggregate. Importing this package makes all of them known to `Base.metadata`."""
+
+from pipeline_core.database.models.audit import AuditEntry
+from pipeline_core.database.models.base import Base
+from pipeline_core.database.models.events import Delivery, DeliveryStatus, Event
+from pipeline_core.database.models.features import Feature, Plugin, Registry
+from pipeline_core.database.models.jobs import (
+    Cleanup,
+    IdempotencyKey,
+    Job,
+    JobDocument,
+    Replica,
+    Step,
+    TrailEntry,
+)
+from pipeline_core.database.models.leases import Lease
+from pipeline_core.database.models.tokens import AdminPassword, Token
+
+__all__ = [
+    "AdminPassword",
+    "AuditEntry",
+    "Base",
+    "Cleanup",
+    "Delivery",
+    "DeliveryStatus",
+    "Event",
+    "Feature",
+    "IdempotencyKey",
+    "Job",
+    "JobDocument",
+    "Lease",
+    "Plugin",
+    "Registry",
+    "Replica",
+    "Step",
+    "Token",
+    "TrailEntry",
+]

@@ -1,0 +1,69 @@
+"""Events: every change of a job's state; and deliveries: each event's way to each subscriber."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pipeline_core.database.models.base import Base, Id, Serial, Timestamp
+
+
+class DeliveryStatus(StrEnum):
+    """`waiting` until the subscriber said OK (`delivered`) or EX (`exception`), it was tried for too long (`exhausted`),
+    or the feature is no more (`dropped`)."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    EXCEPTION = "exception"
+    EXHAUSTED = "exhausted"
+    DROPPED = "dropped"
+
+
+class Event(Base):
+    """One change of a job's state, written in the transaction that makes it. `sequence` counts within the job, from 1."""
+
+    __tablename__ = "events"
+
+    id: Mapped[Serial]
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    sequence: Mapped[int]
+    state: Mapped[str]
+    previous_state: Mapped[str] = mapped_column(default="")
+    reason: Mapped[str] = mapped_column(default="")
+    actor: Mapped[str] = mapped_column(default="")
+    occurred_at: Mapped[Timestamp]
+
+    __table_args__ = (UniqueConstraint("job_id", "sequence"),)
+
+
+class Delivery(Base):
+    """One event for one subscriber. `id` is the `webhook-id`: the same on every try.
+
+    Within a job and a subscriber, deliveries go out in the order of `sequence`, one after the other.
+    """
+
+    __tablename__ = "deliveries"
+
+    id: Mapped[Id] = mapped_column(primary_key=True)
+    event_id: Mapped[int] = mapped_column(ForeignKey("events.id", ondelete="CASCADE"))
+    job_id: Mapped[Id]
+    sequence: Mapped[int]
+    plugin_key: Mapped[str]
+    status: Mapped[str] = mapped_column(default=DeliveryStatus.WAITING)
+    attempts: Mapped[int] = mapped_column(default=0)
+    last_answer: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[Timestamp]
+    next_at: Mapped[Timestamp]
+    give_up_at: Mapped[Timestamp]
+    finished_at: Mapped[Timestamp | None]
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[Timestamp | None]
+
+    __table_args__ = (
+        Index("ix_deliveries_due", "next_at", postgresql_where=text("status = 'waiting'")),
+        Index(None, "job_id", "plugin_key", "sequence"),
+        Index(None, "plugin_key", "status", "id"),
+        Index(None, "event_id"),
+    )

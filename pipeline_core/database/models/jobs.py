@@ -1,0 +1,174 @@
+"""Jobs: where each stands, what it is made of, the step that it owes, and what was asked and answered on its way."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pipeline_core.database.models.base import Base, Document, Id, Serial, Timestamp
+
+
+class Cleanup(StrEnum):
+    """How far the cluster has been cleaned up after a job's end."""
+
+    PENDING = "pending"
+    DONE = "done"
+
+
+class Job(Base):
+    """One row per job, with all that a list shows and a transition needs; its documents live beside it.
+
+    `epoch` grows with every suspend, resume and stop: messages, leases and parked chains of an older epoch are void.
+    `stage` stays where the job ended. `event_sequence` is the number of the newest event.
+    """
+
+    __tablename__ = "jobs"
+
+    id: Mapped[Id] = mapped_column(primary_key=True)
+    user_id: Mapped[str]
+    name: Mapped[str]
+    kind: Mapped[str]
+    namespace: Mapped[str]
+    state: Mapped[str]
+    stage: Mapped[str]
+    epoch: Mapped[int] = mapped_column(default=0)
+    reason: Mapped[str] = mapped_column(default="")
+    event_sequence: Mapped[int] = mapped_column(default=0)
+    attempt: Mapped[int] = mapped_column(default=0)
+    retried: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[Timestamp]
+    started_at: Mapped[Timestamp | None]
+    finished_at: Mapped[Timestamp | None]
+    suspended_at: Mapped[Timestamp | None]
+    suspended_by: Mapped[str] = mapped_column(default="")
+    # A gate's wish for its suspension: when it ends by itself, and how.
+    suspended_until: Mapped[Timestamp | None]
+    on_timeout: Mapped[str] = mapped_column(default="")
+    heard_at: Mapped[Timestamp | None]
+    cleanup: Mapped[str | None]
+    # A launch may have been under way when the job ended; what it made can appear until then.
+    cleanup_after: Mapped[Timestamp | None]
+    exit_code: Mapped[int | None]
+    exit_diagnostics: Mapped[str] = mapped_column(default="")
+    retry_of: Mapped[Id | None]
+    submitted_by: Mapped[str] = mapped_column(default="")
+    request_id: Mapped[str] = mapped_column(default="")
+
+    __table_args__ = (
+        Index(None, "user_id", "id"),
+        Index(None, "state", "id"),
+        Index(None, "kind", "id"),
+        Index("ix_jobs_name_prefix", "name", "id", postgresql_ops={"name": "text_pattern_ops"}),
+        Index("ix_jobs_live_stage", "stage", "id", postgresql_where=text("finished_at IS NULL")),
+        Index("ix_jobs_suspended", "suspended_by", "id", postgresql_where=text("suspended_at IS NOT NULL")),
+        Index("ix_jobs_suspended_until", "suspended_until", postgresql_where=text("suspended_until IS NOT NULL")),
+        Index("ix_jobs_heard", "heard_at", postgresql_where=text("stage = 'cluster' AND finished_at IS NULL")),
+        Index("ix_jobs_cleanup", "id", postgresql_where=text("cleanup = 'pending'")),
+        {"postgresql_with": {"fillfactor": 85}},
+    )
+
+
+class JobDocument(Base):
+    """What a job carries: its header and job as submitted, the TaskSet as it stands now, and the factors by topic."""
+
+    __tablename__ = "job_documents"
+
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    header: Mapped[Document]
+    submitted: Mapped[Document]
+    taskset: Mapped[Document | None]
+    factors: Mapped[Document]
+    platform: Mapped[Document | None]
+
+
+class Step(Base):
+    """The step that a job owes: a transactional outbox with one row per job, and the lease of whoever works on it.
+
+    Written in the transaction that makes the step owed and gone with the one that ends it, so a job that is suspended,
+    launched or at its end has none. `due_at` is when a sweep should publish it (again): shortly after it was published,
+    when its lease runs out, or when a plugin that was not to be had is to be asked again (`not_before`).
+    `unreachable` says since when: plugin key → RFC 3339.
+    """
+
+    __tablename__ = "steps"
+
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    epoch: Mapped[int]
+    stage: Mapped[str]
+    owed_since: Mapped[Timestamp]
+    due_at: Mapped[Timestamp]
+    not_before: Mapped[Timestamp | None]
+    sends: Mapped[int] = mapped_column(default=0)
+    claims: Mapped[int] = mapped_column(default=0)
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[Timestamp | None]
+    unreachable: Mapped[Document]
+
+    __table_args__ = (Index(None, "due_at"), {"postgresql_with": {"fillfactor": 70}})
+
+
+class TrailEntry(Base):
+    """One row per asking of a plugin, and one per resume: what was asked, what came of it, and what it changed.
+
+    `asking` counts how often this plugin was asked anew for this job. `patch` is RFC 6902. `actor` is who resumed.
+    """
+
+    __tablename__ = "trail"
+
+    id: Mapped[Serial]
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    epoch: Mapped[int]
+    stage: Mapped[str]
+    plugin_key: Mapped[str] = mapped_column(default="")
+    asking: Mapped[int] = mapped_column(default=1)
+    attempts: Mapped[int] = mapped_column(default=0)
+    started_at: Mapped[Timestamp]
+    duration_ms: Mapped[int] = mapped_column(default=0)
+    outcome: Mapped[str]
+    decision: Mapped[str] = mapped_column(default="")
+    reason: Mapped[str] = mapped_column(default="")
+    factors: Mapped[Document | None]
+    patch: Mapped[Document | None]
+    actor: Mapped[str] = mapped_column(default="")
+
+    __table_args__ = (Index(None, "job_id", "id"),)
+
+
+class Replica(Base):
+    """The latest try of one replica, as the cluster last told of it."""
+
+    __tablename__ = "replicas"
+
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    role: Mapped[str]
+    index: Mapped[int]
+    attempt: Mapped[int] = mapped_column(default=0)
+    state: Mapped[str]
+    reason: Mapped[str] = mapped_column(default="")
+    exit_code: Mapped[int | None]
+    diagnostics: Mapped[str] = mapped_column(default="")
+    started_at: Mapped[Timestamp | None]
+    finished_at: Mapped[Timestamp | None]
+    container_id: Mapped[str] = mapped_column(default="")
+    host_ip: Mapped[str] = mapped_column(default="")
+    pod_name: Mapped[str] = mapped_column(default="")
+    pod_uid: Mapped[str] = mapped_column(default="")
+    pod_ip: Mapped[str] = mapped_column(default="")
+
+    __table_args__ = (PrimaryKeyConstraint("job_id", "role", "index"),)
+
+
+class IdempotencyKey(Base):
+    """A key that a client sent with a submission, so that the same submission again finds its job."""
+
+    __tablename__ = "idempotency_keys"
+
+    token_id: Mapped[str]
+    key: Mapped[str]
+    body_hash: Mapped[str]
+    job_id: Mapped[Id]
+    created_at: Mapped[Timestamp]
+
+    __table_args__ = (PrimaryKeyConstraint("token_id", "key"), Index(None, "created_at"))

@@ -1,0 +1,36 @@
+"""Who may do what."""
+
+from __future__ import annotations
+
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import Text
+
+from pipeline_core.database.models.base import Base, Timestamp
+
+
+class Token(Base):
+    """A random token, kept as the SHA-256 of its value. `own_only` ones see only jobs whose user is `forwho`."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    forwho: Mapped[str]
+    note: Mapped[str] = mapped_column(default="")
+    privileges: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    own_only: Mapped[bool] = mapped_column(default=False)
+    created_at: Mapped[Timestamp]
+    expires_at: Mapped[Timestamp | None]
+    last_used_at: Mapped[Timestamp | None]
+
+
+class AdminPassword(Base):
+    """A single row, once the admin's password was stored. `version` grows with every change."""
+
+    __tablename__ = "admin_password"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=1)
+    hash: Mapped[str]
+    version: Mapped[int] = mapped_column(default=1)
+    changed_at: Mapped[Timestamp]
