@@ -248,5 +248,5 @@ def _write(tree: Operand | _Joined, loosest: int, pieces: list[str]) -> None:
             opening, closing = ("(", ")") if binding < loosest else ("", "")
             for position, operand in enumerate(operands):
                 pieces.append(sign if position else opening)
-                _write(operand, binding + 1, pieces)
+                _write(operand, binding, pieces)
             pieces.append(closing)

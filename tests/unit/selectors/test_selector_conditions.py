@@ -66,6 +66,11 @@ def test_an_expression_in_slashes_that_cannot_be_is_refused_with_a_short_reason(
     assert len(caught.value.message) < 400
 
 
+def test_a_pattern_that_does_not_compile_writes_nothing_to_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    compile_expect("never seen before (")
+    assert capfd.readouterr().err == ""
+
+
 @given(st.text())
 def test_a_text_that_is_not_read_as_an_expression_accepts_itself(text: str) -> None:
     try:

@@ -144,7 +144,7 @@ def test_the_star_has_no_names_and_always_holds() -> None:
     tree = parse_expression("*")
     assert tree == Everything()
     assert list(names(tree)) == []
-    assert tree.holds({}.__getitem__)
+    assert tree.holds(lambda name: False)
 
 
 def test_an_operator_needs_two_operands() -> None:
@@ -178,6 +178,10 @@ def test_a_hundred_levels_are_walked_even_when_the_stack_is_half_full(opening: s
 def test_more_than_a_hundred_levels_are_refused(opening: str, closing: str, levels: int) -> None:
     with pytest.raises(WrongParameter, match="at most 100 levels"):
         parse_expression(nested(opening, closing, levels))
+
+
+def test_only_what_is_open_at_once_counts_as_a_level() -> None:
+    assert isinstance(parse_expression(" && ".join(["!(a)"] * (MAX_DEPTH + 1))), And)
 
 
 def test_the_longest_expression_is_taken_and_one_character_more_is_refused() -> None:
