@@ -1,0 +1,7 @@
+"""Fixtures for every test below."""
+
+from __future__ import annotations
+
+from tests.servers import database_url, empty_database_url, migrated_database, postgres_url, redis_url
+
+__all__ = ["database_url", "empty_database_url", "migrated_database", "postgres_url", "redis_url"]
