@@ -23,6 +23,7 @@ from pipeline_core.plugins.client import client
 from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
+from pipeline_core.times import rfc3339
 
 LEASE_MARGIN = 30.0
 """Seconds beyond the subscriber's time-out after which another worker may take a delivery over."""
@@ -125,14 +126,9 @@ def body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
         "namespace": job.namespace,
         "reason": event.reason,
         "sequence": event.sequence,
-        "occurredAt": stamp(event.occurred_at),
-        "currentTime": stamp(moment),
+        "occurredAt": rfc3339(event.occurred_at),
+        "currentTime": rfc3339(moment),
     }
-
-
-def stamp(moment: datetime) -> str:
-    """RFC 3339, in UTC, with `Z`."""
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def tell(telling: Telling) -> Verdict:

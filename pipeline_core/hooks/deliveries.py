@@ -11,15 +11,15 @@ from sqlalchemy.orm import Session, aliased
 from pipeline_core import audit, wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
+from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
-from pipeline_core.hooks.deliver import stamp
 from pipeline_core.settings import settings
+from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
 CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """What can be sent again."""
-LARGEST_BATCH = 10_000
 
 
 def due(limit: int) -> list[wakeups.DeliveryOwed]:
@@ -86,9 +86,9 @@ def view(delivery: Delivery, state: str) -> dict[str, Any]:
         "status": delivery.status,
         "attempts": delivery.attempts,
         "lastAnswer": delivery.last_answer,
-        "createdAt": stamp(delivery.created_at),
-        "nextAt": stamp(delivery.next_at) if delivery.status == DeliveryStatus.WAITING else None,
-        "finishedAt": stamp(delivery.finished_at) if delivery.finished_at else None,
+        "createdAt": rfc3339(delivery.created_at),
+        "nextAt": rfc3339(delivery.next_at) if delivery.status == DeliveryStatus.WAITING else None,
+        "finishedAt": rfc3339(delivery.finished_at),
         "worker": delivery.lease_owner,
     }
 
@@ -102,7 +102,7 @@ def listing(
     limit: int,
     offset: int,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Deliveries, newest first, and how many there are up to 10,000. Raises WrongParameter for an unknown status."""
+    """Deliveries, newest first, and how many there are (`count_up_to`). Raises WrongParameter for an unknown status."""
     conditions: list[ColumnElement[bool]] = []
     if plugin:
         conditions.append(Delivery.plugin_key == plugin)
@@ -118,9 +118,9 @@ def listing(
         .limit(limit)
         .offset(offset)
     )
-    counted = select(Delivery.id).where(*conditions).limit(LARGEST_BATCH).subquery()
-    total = session.execute(select(func.count()).select_from(counted)).scalar_one()
-    return [view(delivery, state) for delivery, state in rows], total
+    return [view(delivery, state) for delivery, state in rows], count_up_to(
+        session, select(Delivery.id).where(*conditions)
+    )
 
 
 def _statuses(text: str) -> list[DeliveryStatus]:

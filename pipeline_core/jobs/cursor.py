@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import case, func, insert, or_, select, update
+from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
@@ -351,11 +351,7 @@ def due_steps(limit: int) -> list[wakeups.StepOwed]:
             .values(
                 sends=Step.sends + 1,
                 # Each time a little later: a backlog must not be multiplied by those who wait in it.
-                due_at=func.now()
-                + case(
-                    (Step.sends < 5, timedelta(seconds=wait) * func.power(2, Step.sends)),
-                    else_=timedelta(seconds=wait * 32),
-                ),
+                due_at=func.now() + timedelta(seconds=wait) * func.power(2, func.least(Step.sends, 5)),
             )
             .returning(Step.job_id, Step.epoch, Step.stage)
         ).all()

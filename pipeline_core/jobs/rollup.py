@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import taskset, wakeups
+from pipeline_core import wakeups
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
@@ -20,6 +20,8 @@ from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica
 from pipeline_core.jobs import lifecycle
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import roles as roles_of
+from pipeline_core.taskset.rollup import roll_up
 
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
@@ -124,7 +126,7 @@ def _judge(
     header: Mapping[str, Any] | None,
     cleared: bool,
 ) -> tuple[ReplicaKey, ...]:
-    roles = taskset.roles(document)
+    roles = roles_of(document)
     found = {(report.role, report.index): report for report in reports}
     states = {
         role.name: [
@@ -135,7 +137,7 @@ def _judge(
     }
     documents = session.execute(select(JobDocument.roles).where(JobDocument.job_id == job.id)).scalar_one() or {}
     before = {name: ReplicaState(state) for name, state in documents.items()}
-    result = taskset.roll_up(roles, states, before)
+    result = roll_up(roles, states, before)
     if result.roles != before:
         session.execute(update(JobDocument).where(JobDocument.job_id == job.id).values(roles=dict(result.roles)))
     started = [report.started_at for report in reports if report.started_at]
@@ -164,7 +166,7 @@ def _judge(
 
 def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
     """The first failed replica by the order of roles and by index: its exit code and log are the job's."""
-    order = {role.name: place for place, role in enumerate(taskset.roles(document))}
+    order = {role.name: place for place, role in enumerate(roles_of(document))}
     failed = [report for report in reports if report.state is ReplicaState.FAILED]
     return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
 

@@ -10,22 +10,24 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import taskset, wakeups
+from pipeline_core import wakeups
+from pipeline_core.body import Body, shown
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import IdempotencyKey, Job, JobDocument
-from pipeline_core.errors import Conflict, Forbidden, MissingParameter, WrongParameter
+from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.jobs import lifecycle
 from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState
+from pipeline_core.taskset import document, pod_policy, schema
+from pipeline_core.taskset.namespaces import allowed_namespace
 from pipeline_core.tokens.actor import Actor
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
-FIELDS = frozenset({"userID", "jobName", "jobKind", "header", "job", "jobNameSpace", "cluster"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,87 +48,64 @@ class Submission:
         Raises MissingParameter when something required is missing or empty, WrongParameter for anything else; both
         name every field at fault.
         """
-        if not isinstance(raw, dict):
-            raise WrongParameter(f"The body must be a JSON object, not {_type_name(raw)}.")
-        missing = [name for name in ("userID", "jobName", "jobKind", "job") if raw.get(name) in (None, "", {}, [])]
-        job = raw.get("job")
-        if isinstance(job, dict) and job and job.get("kind") in (None, "", {}, []):
-            missing.append("job.kind")
-        if missing:
-            raise MissingParameter(
-                f"Required and missing or empty: {', '.join(missing)}.",
-                errors={name: ["is required"] for name in missing},
-            )
-        errors = _faults(raw)
-        if errors:
-            first, texts = next(iter(errors.items()))
-            raise WrongParameter(f"{first} {texts[0]}", errors=errors)
+        body = Body.of(raw)
+        user_id = body.text("userID", required=True, check=_name_fault)
+        name = body.text("jobName", required=True, check=_name_fault)
+        kind = body.text("jobKind", required=True, check=_name_fault)
+        namespace = body.text("jobNameSpace", check=_name_fault)
+        body.text("cluster", check=_cluster_fault)
+        header = _object(body, "header")
+        if header and len(to_json(header).encode()) > MAX_HEADER_BYTES:
+            body.wrong("header", f"must be at most {MAX_HEADER_BYTES // 1024} KiB")
+        job = _object(body, "job", required=True)
+        if job:
+            _check_kind(body, job, kind)
+        body.finish()
         return cls(
-            user_id=raw["userID"],
-            name=raw["jobName"],
-            kind=raw["jobKind"],
-            header=raw.get("header") or {},
-            job=raw["job"],
-            namespace=_namespace(raw),
+            user_id=user_id,
+            name=name,
+            kind=kind,
+            header=header,
+            job=job,
+            namespace=_namespace(job, namespace),
         )
 
 
-def _type_name(value: object) -> str:
-    names = {dict: "an object", list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+def _name_fault(text: str) -> str | None:
+    if len(text) > MAX_TEXT:
+        return f"must have at most {MAX_TEXT} characters, not {len(text)}"
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
+        return "must not contain control characters"
+    return None
 
 
-def _faults(raw: Mapping[str, Any]) -> dict[str, list[str]]:
-    errors: dict[str, list[str]] = {
-        name: ["is not a field of a submission; there are: " + ", ".join(sorted(FIELDS))]
-        for name in raw
-        if name not in FIELDS
-    }
-    for name in ("userID", "jobName", "jobKind", "jobNameSpace", "cluster"):
-        value = raw.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, str):
-            errors[name] = [f"must be a text, not {_type_name(value)}"]
-        elif len(value) > MAX_TEXT:
-            errors[name] = [f"has {len(value)} characters; at most {MAX_TEXT} are allowed"]
-        elif any(ord(character) < 0x20 or ord(character) == 0x7F for character in value):
-            errors[name] = ["must not contain control characters"]
-    header, job = raw.get("header"), raw["job"]
-    if header is not None and not isinstance(header, dict):
-        errors["header"] = [f"must be an object, not {_type_name(header)}"]
-    elif header and len(to_json(header).encode()) > MAX_HEADER_BYTES:
-        errors["header"] = [f"is larger than {MAX_HEADER_BYTES // 1024} KiB"]
-    if not isinstance(job, dict):
-        errors["job"] = [f"must be an object, not {_type_name(job)}"]
-    elif not isinstance(job["kind"], str):
-        errors["job.kind"] = [f"must be a text, not {_type_name(job['kind'])}"]
-    elif "jobKind" not in errors and job["kind"] != raw["jobKind"]:
-        errors["job.kind"] = [f'is "{job["kind"]}" while jobKind is "{raw["jobKind"]}"; they must be equal']
-    if raw.get("cluster") not in (None, "", settings().cluster_name) and "cluster" not in errors:
-        errors["cluster"] = [f'is "{raw["cluster"]}"; this installation has one cluster, "{settings().cluster_name}"']
-    return errors
+def _cluster_fault(text: str) -> str | None:
+    return None if text == (own := settings().cluster_name) else f'must be "{own}", the cluster of this installation'
 
 
-def _namespace(raw: Mapping[str, Any]) -> str:
-    job = raw["job"]
-    chosen = raw.get("jobNameSpace")
-    if job["kind"] == taskset.KIND:
-        taskset.check(job)
-        taskset.check_size(job)
-        chosen = taskset.namespace(job) or chosen
-    return allowed_namespace(chosen or settings().namespaces[0])
+def _object(body: Body, name: str, *, required: bool = False) -> dict[str, Any]:
+    value = body.value(name, required=required)
+    if value is not None and not isinstance(value, dict):
+        body.wrong(name, f"must be an object, not {shown(value)}")
+    return value if isinstance(value, dict) else {}
 
 
-def allowed_namespace(namespace: str) -> str:
-    """The namespace, if jobs may run there. Raises WrongParameter, naming those that they may run in."""
-    allowed = settings().namespaces
-    if namespace not in allowed:
-        raise WrongParameter(
-            f'The namespace "{namespace}" is not one of those that jobs may run in: {", ".join(allowed)}.',
-            errors={"jobNameSpace": [f"must be one of {', '.join(allowed)}"]},
-        )
-    return namespace
+def _check_kind(body: Body, job: Mapping[str, Any], kind: str) -> None:
+    own = job.get("kind")
+    if own in (None, "", {}, []):
+        body.wrong("job.kind", "is required and may not be empty", MissingParameter)
+    elif own != kind and kind:
+        body.wrong("job.kind", f"must be equal to jobKind, {shown(kind)}, not {shown(own)}")
+
+
+def _namespace(job: Mapping[str, Any], named: str) -> str:
+    chosen: str | None = named
+    if job["kind"] == document.KIND:
+        schema.check(job)
+        schema.check_size(job)
+        pod_policy.check_submitted(job)
+        chosen = document.namespace(job) or named
+    return allowed_namespace(chosen or settings().namespaces[0], "jobNameSpace")
 
 
 def submit(
@@ -154,7 +133,7 @@ def submit(
         "jobKind": submission.kind,
         "jobID": job_id,
     }
-    is_taskset = submission.kind == taskset.KIND
+    is_taskset = submission.kind == document.KIND
     with transaction() as session:
         if idempotency_key:
             earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
@@ -182,7 +161,7 @@ def submit(
                 job_id=job_id,
                 header=header,
                 submitted=submission.job,
-                taskset=taskset.named(submission.job, job_id, submission.namespace) if is_taskset else None,
+                taskset=document.named(submission.job, job_id, submission.namespace) if is_taskset else None,
                 factors={},
             )
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 
 from redis import Redis
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
@@ -19,7 +20,7 @@ from pipeline_core.plugins.headers import call_headers
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.text import clean
 from pipeline_core.plugins.transport import Response, Transport
-from pipeline_core.settings import Settings
+from pipeline_core.settings import Settings, settings
 
 BUSY = frozenset({429, 502, 503, 504})
 """Statuses by which a plugin, or a proxy in front of it, says that it is not to be had at present."""
@@ -90,6 +91,12 @@ class Client:
         except (NotToBeHad, BadAnswer) as failure:
             failure.attempts = attempts
             raise
+
+
+@cache
+def client() -> Client:
+    """This process's client."""
+    return Client.configured(settings())
 
 
 def _limit(timeout: float, deadline: float) -> Deadline:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pipeline_core import taskset
-from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins import answers
-from pipeline_core.plugins.failures import BadAnswer
 from pipeline_core.plugins.types import FailurePolicy, PluginType
-from pipeline_core.settings import settings
 from pipeline_core.stages.asking import Unanswered, ask, budget, encode, settle
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
+from pipeline_core.stages.refusal import as_bad_answer
+from pipeline_core.taskset import document as taskset
+from pipeline_core.taskset import pod_policy, schema
+from pipeline_core.taskset.namespaces import allowed_namespace
 
 
 def run(claim: Claim) -> Outcome:
@@ -39,20 +38,10 @@ def run(claim: Claim) -> Outcome:
 
 def read(body: bytes, claim: Claim) -> dict[str, Any]:
     """The TaskSet of a translator's answer, under the job's name. Raises BadAnswer."""
-    document = checked(answers.taskset(body))
-    namespace = taskset.namespace(document) or claim.namespace
-    if namespace not in settings().namespaces:
-        allowed = ", ".join(settings().namespaces)
-        raise BadAnswer(f'metadata.namespace is "{namespace}"; jobs may run in: {allowed}')
+    document = answers.taskset(body)
+    with as_bad_answer():
+        schema.check(document)
+        schema.check_size(document)
+        namespace = allowed_namespace(taskset.namespace(document) or claim.namespace, "metadata.namespace")
+        pod_policy.check_submitted(document)
     return taskset.named(document, claim.job_id, namespace)
-
-
-def checked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The document, if it is a TaskSet of a size that a cluster takes. Raises BadAnswer."""
-    try:
-        taskset.check(document)
-        taskset.check_size(document)
-    except WrongParameter as error:
-        details = "; ".join(f"{path} {texts[0]}" for path, texts in list(error.errors.items())[:3])
-        raise BadAnswer(f"{error.message} {details}".strip()) from error
-    return document
