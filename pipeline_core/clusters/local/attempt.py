@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +30,18 @@ class Attempt:
         self._path = path
         self._files = AttemptFiles(str(path))
 
-    @cached_property
+    @property
     def plan(self) -> Mapping[str, Any]:
-        return self._files.plan()
+        return self._files.plan
 
     @staticmethod
     def write(path: Path, plan: Mapping[str, Any], keys: Sequence[Key]) -> None:
-        """Fill a new directory, durably, with a plan and the first order."""
-        for name in ("orders", "stops", "logs", "work", "volumes"):
+        """Fill a new directory, durably, with a plan and its first tries."""
+        for name in ("orders", "stops"):
             (path / name).mkdir(parents=True)
         os.mkfifo(path / "wake", 0o600)
-        files = AttemptFiles(str(path))
-        files.order(keys)
-        write_durably(str(path), "plan.json", json.dumps(plan).encode())
+        whole = {**plan, "replicas": [str(key) for key in keys]}
+        write_durably(str(path), "plan.json", json.dumps(whole).encode())
 
     def order(self, keys: Sequence[Key]) -> None:
         known = self._files.orders()

@@ -1,8 +1,8 @@
 """The files of one attempt of a job, through which the driver and the supervisor speak to each other.
 
     jobs/{job}/{attempt}/
-        plan.json          what to run; written once, before the directory gets its name
-        orders/, stops/    tries that ought to exist, tries that must end; a file per order, never changed
+        plan.json          what to run, and the tries that ought to exist from the beginning; never changed
+        orders/, stops/    tries that ought to exist as well, tries that must end; a file per order, never changed
         journal            what happened, written by the supervisor alone
         lock               held by the supervisor and by the keepers of its replicas
         wake               FIFO: a byte says that orders or stops have changed
@@ -34,26 +34,32 @@ _FLOCK = "hhqqi4x"
 class AttemptFiles:
     """Paths and small operations on the directory of one attempt. All of them may be repeated."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_plan", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._plan: dict[str, Any] | None = None
 
     def at(self, *parts: str) -> str:
         return os.path.join(self.path, *parts)
 
+    @property
     def plan(self) -> dict[str, Any]:
-        with open(self.at("plan.json"), encoding="utf-8") as file:
-            plan: dict[str, Any] = json.load(file)
-        return plan
+        if self._plan is None:
+            with open(self.at("plan.json"), encoding="utf-8") as file:
+                self._plan = json.load(file)
+        assert self._plan is not None
+        return self._plan
 
     def order(self, keys: Iterable[Key]) -> None:
         write_keys(self.at("orders"), keys)
 
     def orders(self) -> dict[Key, None]:
         """All tries that were ever ordered, in the order of the plan, then of the retries."""
-        orders = self.at("orders")
-        return dict.fromkeys(key for name in sorted(_names(orders)) for key in read_keys(os.path.join(orders, name)))
+        keys = dict.fromkeys(Key.parse(text) for text in self.plan["replicas"])
+        for name in sorted(_names(self.at("orders"))):
+            keys.update(dict.fromkeys(read_keys(self.at("orders", name))))
+        return keys
 
     def stop(self, keys: Iterable[Key] | None) -> None:
         if keys is None:

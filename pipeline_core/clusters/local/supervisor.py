@@ -249,4 +249,5 @@ def main(directory: str) -> None:
     lock = os.open(files.at("lock"), os.O_RDWR | os.O_CREAT, 0o600)
     if files.lock(lock):
         linux.become_subreaper()
-        Supervisor(files, files.plan(), lock).run()
+        os.makedirs(files.at("logs"), exist_ok=True)
+        Supervisor(files, files.plan, lock).run()
