@@ -163,7 +163,9 @@ def _refuse_second_of_a_type(body: Body, plugins: Sequence[PluginDefinition]) ->
     types = [plugin.type for plugin in plugins]
     for index, type in enumerate(types):
         if type in types[:index]:
-            body.wrong(f"plugins.{index}.pluginType", f"a feature has at most one plugin of a type; this is another {type}")
+            body.wrong(
+                f"plugins.{index}.pluginType", f"a feature has at most one plugin of a type; this is another {type}"
+            )
 
 
 def _name_problem(text: str) -> str | None:
