@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -30,7 +31,6 @@ def logs(service: Client, out: Output, job_id: str, follow: bool, **filters: Any
     params = {name: value for name, value in filters.items() if value is not None}
     if follow:
         params["follow"] = "true"
-    stdout = click.get_binary_stream("stdout")
     for chunk in service.stream("v1", "job", "logs", job_id, params=params, follow=follow):
-        stdout.write(chunk)
-        stdout.flush()
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()

@@ -45,7 +45,7 @@ def token() -> str:
     return value
 
 
-class Instant(click.ParamType):
+class Instant(click.ParamType[int]):
     """A point in time, as unix seconds: given as such, as RFC 3339, or as how long ago (`90s`, `30m`, `2h`, `7d`)."""
 
     name = "time"
@@ -65,7 +65,7 @@ class Instant(click.ParamType):
         return int(instant.astimezone().timestamp())
 
 
-class Pair(click.ParamType):
+class Pair(click.ParamType[tuple[str, str]]):
     """`NAME=VALUE`, as a pair."""
 
     name = "name=value"

@@ -170,7 +170,7 @@ def said(entry: Record) -> str:
     parts += [change(operation) for operation in entry.get("patch") or []]
     if reason := entry.get("reason"):
         parts = [f"{', '.join(parts)}: {plain(reason)}"] if parts else [plain(reason)]
-    if who := entry.get("by"):
+    if who := entry.get("actor"):
         parts.append(f"by {plain(who)}")
     return ", ".join(parts)
 
@@ -248,10 +248,16 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
 
 
 def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
-    fields = ("id", "jobID", "sequence", "state", "plugin", "status", "attempts", "lastAnswer")
+    fields = ("id", "jobID", "sequence", "plugin", "status", "attempts", "lastAnswer")
     yield table(
-        ["DELIVERY", "JOB", "#", "STATE", "PLUGIN", "STATUS", "TRIES", "LAST ANSWER", "NEXT TRY"],
-        [[*(delivery.get(field) for field in fields), moment(delivery.get("nextAttemptAt"))] for delivery in payload],
+        ["DELIVERY", "JOB", "#", "PLUGIN", "STATUS", "TRIES", "LAST ANSWER", "NEXT TRY"],
+        [
+            [
+                *(delivery.get(field) for field in fields),
+                moment(delivery.get("nextAt")) if delivery.get("status") == "waiting" else "",
+            ]
+            for delivery in payload
+        ],
     )
 
 
