@@ -52,6 +52,17 @@ class Unit:
     replicas: tuple[ReplicaKey, ...] | None = None
 
 
+def tries(unit: Unit) -> tuple[ReplicaKey, ...]:
+    """The tries that ought to exist, one by one."""
+    if unit.replicas is not None:
+        return unit.replicas
+    return tuple(
+        ReplicaKey(role["name"], index)
+        for role in unit.taskset["spec"]["roles"]
+        for index in range(role.get("replicas", 1))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
     """What the cluster says of the latest try of one replica. Times are aware, in UTC."""
@@ -74,12 +85,16 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows."""
+    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows.
+
+    `cleared` says that nothing of the job is left there to clean up.
+    """
 
     job_id: str
     attempt: int
     replicas: tuple[ReplicaReport, ...]
     platform: Mapping[str, Any] = field(default_factory=dict)
+    cleared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

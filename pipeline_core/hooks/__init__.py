@@ -1,0 +1,3 @@
+"""Telling subscribers (LifeHooks) of events. `deliver` takes one delivery as far as it goes now; `deliveries` finds
+what is due, lists, and sends again. Deliveries come into being with their events, in `pipeline_core.jobs.lifecycle`.
+"""

@@ -1,0 +1,5 @@
+"""Jobs: taking them in, their cursor through the stages, what becomes of them in the cluster, and reading them.
+
+From outside: `submission`, `control` (stop, resume, retry), `cursor` (for stage tasks), `rollup` (for the watcher),
+`sweep` (for housekeeping), and the reading side (`queries`, `detail`, `trail`).
+"""

@@ -56,6 +56,8 @@ class Delivery(Base):
     last_answer: Mapped[str] = mapped_column(default="")
     created_at: Mapped[Timestamp]
     next_at: Mapped[Timestamp]
+    # When a wake-up call for it was sent last: until that has had its time, a sweep sends no other.
+    published_at: Mapped[Timestamp | None]
     give_up_at: Mapped[Timestamp]
     finished_at: Mapped[Timestamp | None]
     lease_owner: Mapped[str | None]

@@ -71,7 +71,8 @@ class Job(Base):
 
 
 class JobDocument(Base):
-    """What a job carries: its header and job as submitted, the TaskSet as it stands now, and the factors by topic."""
+    """What a job carries: its header and job as submitted, the TaskSet as it stands now, the factors by
+    topic; and what its cluster told: the states of its roles, and what only that kind of cluster knows."""
 
     __tablename__ = "job_documents"
 
@@ -80,6 +81,7 @@ class JobDocument(Base):
     submitted: Mapped[Document]
     taskset: Mapped[Document | None]
     factors: Mapped[Document]
+    roles: Mapped[Document | None]
     platform: Mapped[Document | None]
 
 

@@ -1,0 +1,79 @@
+"""How the `pipeline` command ends: scripts may rely on these numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+import click
+
+from pipeline_core.errors import Code
+
+
+class Exit(IntEnum):
+    OK = 0
+    JOB_NOT_SUCCEEDED = 1
+    USAGE = 2
+    REFUSED = 3
+    NOT_FOUND = 4
+    UNAVAILABLE = 5
+    DENIED = 6
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+    @property
+    def meaning(self) -> str:
+        return MEANINGS[self]
+
+
+MEANINGS: Mapping[Exit, str] = {
+    Exit.OK: "done; with `--wait`: the job succeeded",
+    Exit.JOB_NOT_SUCCEEDED: "with `--wait`: the job failed or was stopped",
+    Exit.USAGE: "the command line or the file is wrong; nothing was sent",
+    Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",
+    Exit.NOT_FOUND: "there is no such job, feature, plugin or token",
+    Exit.UNAVAILABLE: "the service cannot be reached, answered 5xx, or is not a Pipeline service",
+    Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
+    Exit.INTERRUPTED: "Ctrl-C; a submitted job goes on",
+    Exit.PIPE_CLOSED: "the reader of the output went away",
+}
+
+
+class BadFile(click.ClickException):
+    """A file cannot be read as what it should be."""
+
+    exit_code = Exit.USAGE
+
+
+class Unavailable(click.ClickException):
+    """The service is not to be had; `retry_after` is the pause in seconds that it asked for, if it did."""
+
+    exit_code = Exit.UNAVAILABLE
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(click.ClickException):
+    """The service answered 4xx: `code`, its sentence, and what is wrong with each field by its path."""
+
+    def __init__(self, status: int, code: str, message: str, errors: Mapping[str, Sequence[str]]) -> None:
+        super().__init__("\n".join([f"{code}: {message}", *field_lines(errors)]))
+        self.status = status
+        self.code = code
+        self.exit_code = exit_for(status, code)
+
+
+def field_lines(errors: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"  {path}: {text}" for path, texts in errors.items() for text in texts]
+
+
+def exit_for(status: int, code: str) -> Exit:
+    """The exit code for an answer of the service that is an error."""
+    if status >= 500:
+        return Exit.UNAVAILABLE
+    # Too many failed authentications are answered 429 with this code, hence not by status alone.
+    if code == Code.PERMISSION_DENIED or status in (401, 403):
+        return Exit.DENIED
+    return Exit.NOT_FOUND if status == 404 else Exit.REFUSED

@@ -1,0 +1,79 @@
+"""Options that several commands share, and the types of their values."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from api.cli.client import Client
+from api.cli.output import Output
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def with_service(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command `--url` and `--output`, and as its first two arguments a `Client` and an `Output`.
+
+    The token comes from PIPELINE_TOKEN alone: a command line can be read by everybody on the machine.
+    """
+
+    @click.option(
+        "--url", envvar="PIPELINE_URL", default=DEFAULT_URL, show_default=True, show_envvar=True, help="The service."
+    )
+    @click.option(
+        "-o", "--output", "form", type=click.Choice(["table", "json"]), default="table", help="Form of what is printed."
+    )
+    @functools.wraps(function)
+    def command(url: str, form: str, **arguments: Any) -> Any:
+        return function(Client(url, token()), Output(form), **arguments)
+
+    return command
+
+
+def token() -> str:
+    """The token of the environment. Raises click.UsageError when it cannot be one."""
+    value = os.environ.get("PIPELINE_TOKEN", "").strip()
+    if not value.isprintable() or not value.isascii():
+        raise click.UsageError("PIPELINE_TOKEN holds characters that no token has")
+    return value
+
+
+class Instant(click.ParamType[int]):
+    """A point in time, as unix seconds: given as such, as RFC 3339, or as how long ago (`90s`, `30m`, `2h`, `7d`)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if text.isdecimal():
+            return int(text)
+        if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
+            return int((datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})).timestamp())
+        try:
+            instant = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f'"{text}" is neither unix seconds, nor like 2025-01-31T12:00:00Z, nor like 30m, 2h or 7d', param, ctx
+            )
+        return int(instant.astimezone().timestamp())
+
+
+class Pair(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`, as a pair."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f'"{value}" is not of the form NAME=VALUE', param, ctx)
+        return name, text

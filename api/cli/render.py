@@ -1,0 +1,279 @@
+"""What people see of the service's payloads: pure functions from a payload to tables and lines of text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+from rich.table import Table
+from rich.text import Text
+
+Record = Mapping[str, Any]
+
+STYLES = {
+    "succeeded": "green",
+    "delivered": "green",
+    "pass": "green",
+    "running": "cyan",
+    "suspended": "yellow",
+    "suspend": "yellow",
+    "waiting": "blue",
+    "failed": "red",
+    "stop": "red",
+    "exhausted": "red",
+    "exception": "red",
+    "stopped": "magenta",
+}
+
+
+def plain(value: Any) -> str:
+    """`value` as one line that cannot move a terminal's cursor."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def cell(value: Any) -> Text:
+    text = plain(value)
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def moment(value: Any) -> str:
+    """An RFC 3339 time without its fraction, with a space for the `T`."""
+    text = plain(value)
+    return f"{text[:10]} {text[11:19]}Z" if len(text) >= 20 and text[10] == "T" else text
+
+
+def clock(value: Any) -> str:
+    """The time of day, with milliseconds, of an RFC 3339 time."""
+    text = plain(value)
+    time, _, fraction = text[11:].rstrip("Z").partition(".")
+    return f"{time}.{fraction[:3]:0<3}" if text[10:11] == "T" else text
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        result.add_column(column, overflow="fold")
+    for row in rows:
+        result.add_row(*(item if isinstance(item, Text) else cell(item) for item in row))
+    return result
+
+
+def facts(pairs: Mapping[str, Any]) -> Table:
+    """Names and values below each other; those that have no value are left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in pairs.items():
+        if value not in (None, "", {}, []):
+            grid.add_row(name, value if isinstance(value, Text) else cell(value))
+    return grid
+
+
+def document(value: Any) -> Iterator[Text]:
+    yield Text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip())
+
+
+def jobs(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["JOB", "NAME", "KIND", "USER", "STATE", "STAGE", "CREATED", "FINISHED", "REASON"],
+        [
+            [
+                *(row.get(field) for field in ("jobID", "jobName", "jobKind", "userID", "state", "stage")),
+                moment(row.get("createdAt")),
+                moment(row.get("finishedAt")),
+                row.get("reason") or "",
+            ]
+            for row in payload
+        ],
+    )
+
+
+def job(payload: Record) -> Iterator[Any]:
+    about = payload["job"]
+    times = {"created": "createdAt", "suspended": "suspendedAt", "started": "startAt", "finished": "finishedAt"}
+    yield facts(
+        {"job": about.get("id"), "name": about.get("name"), "kind": about.get("type"), "user": about.get("userID")}
+        | {field: about.get(field) for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "cleanup")}
+        | {name: moment(about[field]) for name, field in times.items() if about.get(field)}
+        | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}
+        | {"diagnostics": Text(safe_lines(about.get("exitDiagnostics") or ""))}
+        | {"cluster": (payload.get("cluster") or {}).get("identity")}
+    )
+    if tasks := payload.get("tasks"):
+        yield Text()
+        yield replicas(tasks)
+
+
+def safe_lines(text: str) -> str:
+    return "\n".join(plain(line) for line in text.splitlines())
+
+
+def replicas(tasks: Sequence[Record]) -> Table:
+    fields = ("state", "exitCode", "retriedCount")
+    return table(
+        ["TASK", "REPLICA", "STATE", "EXIT", "RETRIES", "STARTED", "FINISHED", "DIAGNOSTICS"],
+        [
+            [
+                task.get("name"),
+                replica.get("index"),
+                *(replica.get(field) for field in fields),
+                moment(replica.get("startAt")),
+                moment(replica.get("finishedAt")),
+                last_line(replica.get("exitDiagnostics")),
+            ]
+            for task in tasks
+            for replica in task.get("replicas") or []
+        ],
+    )
+
+
+def last_line(text: Any) -> str:
+    lines = str(text or "").strip().splitlines()
+    return plain(lines[-1]) if lines else ""
+
+
+def trail(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["TIME", "STAGE", "PLUGIN", "TRIES", "TOOK", "OUTCOME", "WHAT"],
+        [
+            [
+                clock(entry.get("startedAt")),
+                entry.get("stage"),
+                entry.get("plugin") or "",
+                entry.get("attempts") or "",
+                took(entry.get("durationMs")),
+                entry.get("outcome") or "",
+                said(entry),
+            ]
+            for entry in payload
+        ],
+    )
+
+
+def took(milliseconds: Any) -> str:
+    if not isinstance(milliseconds, int | float):
+        return ""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def said(entry: Record) -> str:
+    """What an entry of the trail came to, in a line: a decision, factors, or the change made."""
+    parts = [plain(entry["decision"])] if entry.get("decision") else []
+    parts += [factor(given) for given in entry.get("factors") or []]
+    parts += [change(operation) for operation in entry.get("patch") or []]
+    if reason := entry.get("reason"):
+        parts = [f"{', '.join(parts)}: {plain(reason)}"] if parts else [plain(reason)]
+    if who := entry.get("actor"):
+        parts.append(f"by {plain(who)}")
+    return ", ".join(parts)
+
+
+def factor(given: Record) -> str:
+    reason = f" ({plain(given['reason'])})" if given.get("reason") else ""
+    return f"{plain(given.get('topic'))} {plain(given.get('advice'))}{reason}"
+
+
+def change(operation: Record) -> str:
+    """One operation of an RFC 6902 patch, its path without what all paths begin with."""
+    path = plain(operation.get("path")).removeprefix("/spec").removeprefix("/")
+    return f"{plain(operation.get('op'))} {path or 'the whole'}"
+
+
+def events(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["#", "TIME", "STATE", "BEFORE", "REASON", "TOLD"],
+        [
+            [
+                event.get("sequence"),
+                moment(event.get("occurredAt")),
+                event.get("state"),
+                event.get("previousState") or "",
+                event.get("reason") or "",
+                ", ".join(
+                    f"{plain(told.get('plugin'))} {plain(told.get('status'))}" for told in event.get("deliveries") or []
+                ),
+            ]
+            for event in payload
+        ],
+    )
+
+
+def features(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["FEATURE", "AUTHOR", "ON", "PLUGINS", "DESCRIPTION"],
+        [
+            [
+                feature.get("name"),
+                feature.get("author"),
+                feature.get("enabled"),
+                ", ".join(plain(plugin.get("pluginType")) for plugin in feature.get("plugins") or []),
+                feature.get("description") or "",
+            ]
+            for feature in payload
+        ],
+    )
+
+
+def feature(payload: Record) -> Iterator[Any]:
+    names = ("name", "author", "owner", "description", "enabled", "authorization")
+    selector = payload.get("jobSelector") or {}
+    yield facts({name: payload.get(name) for name in names} | {"selector": selector.get("expression")})
+    yield Text()
+    yield from plugins(payload.get("plugins") or [])
+
+
+def plugins(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["TYPE", "#", "PLUGIN", "ON", "ADDRESS", "WHEN", "ON FAILURE"],
+        [
+            [
+                plugin.get("pluginType"),
+                plugin.get("sequence"),
+                plugin.get("key"),
+                plugin.get("enabled"),
+                plugin.get("callAddress"),
+                (plugin.get("effectiveJobSelector") or {}).get("expression") or "*",
+                plugin.get("failurePolicy"),
+            ]
+            for plugin in payload
+        ],
+    )
+
+
+def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
+    fields = ("id", "jobID", "sequence", "plugin", "status", "attempts", "lastAnswer")
+    yield table(
+        ["DELIVERY", "JOB", "#", "PLUGIN", "STATUS", "TRIES", "LAST ANSWER", "NEXT TRY"],
+        [
+            [
+                *(delivery.get(field) for field in fields),
+                moment(delivery.get("nextAt")) if delivery.get("status") == "waiting" else "",
+            ]
+            for delivery in payload
+        ],
+    )
+
+
+def tokens(payload: Sequence[Record]) -> Iterator[Table]:
+    yield table(
+        ["ID", "FOR", "PRIVILEGES", "OWN ONLY", "EXPIRES", "LAST USED", "NOTE"],
+        [
+            [
+                token.get("id"),
+                token.get("forwho"),
+                ", ".join(token.get("privileges") or []),
+                token.get("ownOnly"),
+                moment(token.get("expiresAt")),
+                moment(token.get("lastUsedAt")),
+                token.get("note") or "",
+            ]
+            for token in payload
+        ],
+    )

@@ -1,0 +1,160 @@
+"""One attempt of a job as the service sees it: orders go out as files, and files say how things stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pipeline_core.clusters.base import LogQuery, Observation, ReplicaReport
+from pipeline_core.clusters.local.files import AttemptFiles, write_durably
+from pipeline_core.clusters.local.journal import ENDED, Fields, Journal, Key, standings
+from pipeline_core.clusters.local.launcher import start_supervisor
+from pipeline_core.states import ReplicaState
+
+ADDRESS = "127.0.0.1"
+START_SECONDS = 5.0
+"""How long a supervisor may take to show itself until another one is started."""
+
+
+class Attempt:
+    """Everything in it may be done again at any time, by any process."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.number = number
+        self._path = path
+        self._files = AttemptFiles(str(path))
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        return self._files.plan
+
+    @staticmethod
+    def write(path: Path, plan: Mapping[str, Any], keys: Sequence[Key]) -> None:
+        """Fill a new directory, durably, with a plan and its first tries."""
+        for name in ("orders", "stops"):
+            (path / name).mkdir(parents=True)
+        os.mkfifo(path / "wake", 0o600)
+        whole = {**plan, "replicas": [str(key) for key in keys]}
+        write_durably(str(path), "plan.json", json.dumps(whole).encode())
+
+    def order(self, keys: Sequence[Key]) -> None:
+        known = self._files.orders()
+        fresh = [key for key in keys if key not in known]
+        if fresh:
+            self._files.order(fresh)
+
+    def ensure_supervisor(self) -> None:
+        """See to it that somebody carries out what was ordered, if anything is left to start."""
+        if self._files.held():
+            self._files.wake()
+        elif self._has_unstarted():
+            (self._path / "supervisor.log").touch()
+            start_supervisor(self._path)
+
+    def revive(self) -> None:
+        """Start a supervisor anew when the one that ought to carry out the orders has died."""
+        try:
+            age = time.time() - (self._path / "supervisor.log").stat().st_mtime
+        except FileNotFoundError:
+            age = START_SECONDS
+        if age >= START_SECONDS:
+            self.ensure_supervisor()
+
+    def stop(self, keys: Sequence[Key] | None) -> bool:
+        """Order tries, or all with None, to end. True when none of them runs or will ever run."""
+        self._files.stop(keys)
+        if not self._files.held():
+            return True
+        self._files.wake()
+        if keys is None:
+            return False
+        tries = Journal.read(self._files.at("journal")).tries
+        return all(tries.get(key, {}).get("state") in ENDED for key in keys)
+
+    def observe(self) -> Observation:
+        latest: dict[tuple[str, int], Key] = {}
+        standing = self._standings()
+        for key in standing:
+            place = key[:2]
+            if place not in latest or latest[place] < key:
+                latest[place] = key
+        plan = self.plan
+        platform = {
+            "platform": "local",
+            "apiVersion": plan["apiVersion"],
+            "namespace": plan["namespace"],
+            "instanceUID": plan["instance"],
+            "notes": plan["notes"],
+        }
+        reports = tuple(self._report(key, standing[key]) for key in latest.values())
+        return Observation(plan["job"], self.number, reports, platform)
+
+    def log_files(self, query: LogQuery) -> Iterator[tuple[Path, str]]:
+        """The logs that a query asks for, whether there are any yet or not, and what their lines are called after."""
+        for key in self._files.orders():
+            if _asked_for(query, key):
+                role = self.plan["roles"][key[0]]
+                names = [container["name"] for container in (*role["init"], *role["containers"])]
+                for name in names:
+                    source = f"{key[0]}-{key[1]}" + (f"/{name}" if len(names) > 1 else "")
+                    yield self._path / "logs" / f"{key}.{name}.log", source
+
+    def is_over(self, query: LogQuery) -> bool:
+        """Whether all tries that a query asks for have ended."""
+        return all(fields["state"] in ENDED for key, fields in self._standings().items() if _asked_for(query, key))
+
+    def _has_unstarted(self) -> bool:
+        return any(fields["state"] not in ENDED and not fields.get("claimed") for fields in self._standings().values())
+
+    def _standings(self) -> dict[Key, Fields]:
+        path = self._path / "journal"
+        while True:
+            size = _size(path)
+            journal = Journal.read(str(path))
+            alive = self._files.held()
+            # That nobody is alive says something about the journal only if it did not change meanwhile.
+            if alive or _size(path) == size:
+                return standings(journal, self._files.orders(), self._files.stops(), alive=alive)
+
+    def _report(self, key: Key, fields: Fields) -> ReplicaReport:
+        role, index, attempt = key
+        pod = f"{self.plan['job']}-{role}-{self.number}-{attempt}-{index}"
+        address = ADDRESS if fields.get("started") else ""
+        return ReplicaReport(
+            role=role,
+            index=index,
+            attempt=attempt,
+            state=ReplicaState(fields["state"]),
+            reason=fields.get("reason", ""),
+            exit_code=fields.get("exit"),
+            diagnostics=fields.get("diagnostics", ""),
+            started_at=_time(fields.get("started")),
+            finished_at=_time(fields.get("finished")),
+            container_id=str(fields.get("pid", "")),
+            host_ip=address,
+            pod_ip=address,
+            pod_name=pod,
+            pod_uid=str(uuid.uuid5(uuid.UUID(self.plan["instance"]), pod)),
+        )
+
+
+def _asked_for(query: LogQuery, key: Key) -> bool:
+    asked = (query.role, query.index, query.attempt)
+    return all(wanted is None or wanted == given for wanted, given in zip(asked, key, strict=True))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,153 @@
+"""The driver of the local cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+from pipeline_core.clusters.base import ForeignObject, LogLine, LogQuery, Observation, ReplicaKey, Unit, tries
+from pipeline_core.clusters.local import logs
+from pipeline_core.clusters.local.attempt import Attempt
+from pipeline_core.clusters.local.files import sync_directory
+from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
+from pipeline_core.clusters.local.journal import Key
+from pipeline_core.clusters.local.plan import is_job_id, make_plan
+
+SIGN_OF_LIFE_SECONDS = 1.0
+STOP_POLL_SECONDS = 0.25
+
+
+class LocalCluster:
+    """Runs replicas as processes of this machine; `root` is the directory of everything that belongs to the cluster.
+
+    `slots` is how many replicas run at a time over all jobs, `grace_seconds` how long a replica may take to end after
+    SIGTERM unless its pod says otherwise. All state is in files: any number of processes may use the same root.
+    """
+
+    platform = "local"
+
+    def __init__(self, name: str, root: Path, *, slots: int, grace_seconds: float) -> None:
+        self.name = name
+        self._root = root.absolute()
+        self._jobs = self._root / "jobs"
+        self._live = self._root / "live"
+        self._slots = slots
+        self._grace_seconds = grace_seconds
+
+    def launch(self, unit: Unit) -> Observation:
+        """A later attempt ends the earlier ones; an attempt that a later one has followed is left as it is."""
+        keys = [_key(replica) for replica in tries(unit)]
+        attempts = self._attempts(unit.job_id)
+        if attempts:
+            _check_owner(attempts[-1], unit)
+            if attempts[-1].number > unit.attempt:
+                return attempts[-1].observe()
+        attempt = next((one for one in attempts if one.number == unit.attempt), None) or self._create(
+            unit, keys, attempts
+        )
+        attempt.order(keys)
+        for earlier in attempts:
+            if earlier.number < unit.attempt:
+                earlier.stop(None)
+        (self._live / unit.job_id).touch()
+        attempt.ensure_supervisor()
+        return attempt.observe()
+
+    def observe(self, job_id: str) -> Observation | None:
+        """Starts what waits and was left by a supervisor that died; what was running then is lost."""
+        attempts = self._attempts(job_id)
+        if not attempts:
+            return None
+        attempts[-1].revive()
+        return attempts[-1].observe()
+
+    def watch(self, stop: Event) -> Iterator[str]:
+        """Every job that was not deleted yet, then each as a replica of it changes."""
+        self._make_directories()
+        with DirectoryWatch(self._live) as changes:
+            yield from self._live_jobs()
+            quiet = 0.0
+            while not stop.is_set():
+                try:
+                    names = changes.names(STOP_POLL_SECONDS)
+                except Overflow:
+                    names = self._live_jobs()
+                yield from names
+                quiet = 0.0 if names else quiet + STOP_POLL_SECONDS
+                if quiet >= SIGN_OF_LIFE_SECONDS:
+                    quiet = 0.0
+                    yield ""
+
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        def find() -> Iterator[tuple[Path, str]]:
+            for attempt in self._attempts(job_id):
+                yield from attempt.log_files(query)
+
+        def over() -> bool:
+            attempts = self._attempts(job_id)
+            return not attempts or attempts[-1].is_over(query)
+
+        return logs.read(query, find, over)
+
+    def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
+        attempts = self._attempts(job_id)
+        if not attempts:
+            return True
+        if replicas is not None:
+            return attempts[-1].stop([_key(replica) for replica in sorted(replicas)])
+        gone = [attempt.stop(None) for attempt in attempts]
+        if all(gone):
+            (self._live / job_id).unlink(missing_ok=True)
+        return all(gone)
+
+    def _attempts(self, job_id: str) -> list[Attempt]:
+        if not is_job_id(job_id):
+            return []
+        try:
+            numbers = sorted(int(name) for name in os.listdir(self._jobs / job_id) if name.isdigit())
+        except FileNotFoundError:
+            return []
+        return [Attempt(self._jobs / job_id / str(number), number) for number in numbers]
+
+    def _create(self, unit: Unit, keys: Sequence[Key], earlier: Sequence[Attempt]) -> Attempt:
+        """Make the attempt's directory. It gets its name when all of it is on disk."""
+        instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
+        plan = make_plan(unit, self._root, slots=self._slots, grace_seconds=self._grace_seconds, instance=instance)
+        self._make_directories()
+        job = self._jobs / unit.job_id
+        job.mkdir(exist_ok=True)
+        path = job / str(unit.attempt)
+        hidden = job / f".{unit.attempt}.{uuid.uuid4().hex}"
+        Attempt.write(hidden, plan, keys)
+        attempt = Attempt(path, unit.attempt)
+        try:
+            hidden.rename(path)
+        except OSError:
+            # Somebody else launched the same unit meanwhile: theirs counts.
+            shutil.rmtree(hidden)
+            _check_owner(attempt, unit)
+        sync_directory(str(job))
+        sync_directory(str(self._jobs))
+        return attempt
+
+    def _make_directories(self) -> None:
+        if not self._live.is_dir():
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._jobs.mkdir(exist_ok=True)
+            self._live.mkdir(exist_ok=True)
+
+    def _live_jobs(self) -> list[str]:
+        return sorted(os.listdir(self._live))
+
+
+def _key(replica: ReplicaKey) -> Key:
+    return Key((replica.role, replica.index, replica.attempt))
+
+
+def _check_owner(attempt: Attempt, unit: Unit) -> None:
+    if (attempt.plan["namespace"], attempt.plan["user"]) != (unit.namespace, unit.user_id):
+        raise ForeignObject(f"the local cluster has a job {unit.job_id} of another namespace or user")

@@ -1,0 +1,128 @@
+"""What happened to the tries of one attempt: lines of JSON, only ever appended, by the supervisor that holds the lock.
+
+A line is either `{"boot": …}`, the beginning of a supervisor on that boot of the machine, or `{"key": …}` with what has
+changed of that try. A line that was cut off by a crash is no line. A try is claimed durably before it is started, so
+that no try is started twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+    from typing import Any
+
+WAITING, RUNNING, SUCCEEDED, FAILED, STOPPED = "waiting", "running", "succeeded", "failed", "stopped"
+ENDED = frozenset({SUCCEEDED, FAILED, STOPPED})
+Fields = dict[str, "Any"]
+
+
+class Key(tuple[str, int, int]):
+    """A try: role, index, attempt; as text `role.index.attempt`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        role, index, attempt = text.split(".")
+        return cls((role, int(index), int(attempt)))
+
+    def __str__(self) -> str:
+        return f"{self[0]}.{self[1]}.{self[2]}"
+
+
+class Journal:
+    """The state that the lines add up to."""
+
+    __slots__ = ("boot", "tries")
+
+    def __init__(self) -> None:
+        self.boot = ""
+        self.tries: dict[Key, Fields] = {}
+
+    @classmethod
+    def read(cls, path: str) -> Journal:
+        journal = cls()
+        try:
+            with open(path, "rb") as file:
+                lines = file.read().split(b"\n")
+        except FileNotFoundError:
+            return journal
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            journal.add(entry)
+        return journal
+
+    def add(self, entry: Fields) -> None:
+        if "boot" in entry:
+            self.boot = entry["boot"]
+        else:
+            self.tries.setdefault(Key.parse(entry["key"]), {}).update(entry)
+
+
+class JournalWriter:
+    """Appends to a journal and keeps the state that it adds up to."""
+
+    def __init__(self, path: str) -> None:
+        self.journal = Journal.read(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        # A line that a crash cut off must not swallow the next one.
+        self._write(b"\n")
+
+    def begin(self) -> None:
+        entry = {"boot": boot_id()}
+        self.journal.add(entry)
+        self._write(_line(entry))
+
+    def change(self, key: Key, fields: Mapping[str, Any]) -> None:
+        self.change_all([key], fields)
+
+    def change_all(self, keys: Iterable[Key], fields: Mapping[str, Any], *, durable: bool = False) -> None:
+        """Note the same change of several tries. `durable`: it outlives a power failure once this returns."""
+        entries = [{"key": str(key), **fields} for key in keys]
+        for entry in entries:
+            self.journal.add(entry)
+        self._write(b"".join(_line(entry) for entry in entries))
+        if durable:
+            os.fdatasync(self._fd)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+def standing(fields: Fields, *, stopped: bool, alive: bool, same_boot: bool) -> Fields:
+    """How a try stands, given its journal, whether it was ordered to stop, and whether its supervisor lives."""
+    state = fields.get("state", WAITING)
+    if state in ENDED or alive:
+        return {"state": state, **fields}
+    if stopped:
+        return {**fields, "state": STOPPED, "reason": "Stopped"}
+    if fields.get("claimed"):
+        reason = "SupervisorLost" if same_boot else "HostRestarted"
+        return {**fields, "state": FAILED, "reason": reason}
+    return {**fields, "state": WAITING}
+
+
+def standings(journal: Journal, ordered: Iterable[Key], stops: Container[Key], *, alive: bool) -> dict[Key, Fields]:
+    same_boot = journal.boot == boot_id()
+    return {
+        key: standing(journal.tries.get(key, {}), stopped=key in stops, alive=alive, same_boot=same_boot)
+        for key in ordered
+    }
+
+
+def boot_id() -> str:
+    """Names this run of the machine's kernel."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _line(entry: Fields) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,280 @@
+"""One try of one replica: its containers, from the first to the last process.
+
+A keeper is forked by the supervisor and speaks with it through two pipes. It is told `t` (stop) or `d` (deadline), and
+the pipe's end means that the supervisor is dead: then everything is killed at once. It tells lines of JSON, the last of
+which has a state that has ended; by then no process of the replica is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+
+from pipeline_core.clusters.local import linux, process
+from pipeline_core.clusters.local.environment import compose, expand, taskset_variables
+from pipeline_core.clusters.local.journal import FAILED, RUNNING, STOPPED, SUCCEEDED
+from pipeline_core.clusters.local.logfile import LogFile
+from pipeline_core.clusters.local.mounts import Mount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
+
+    from pipeline_core.clusters.local.files import AttemptFiles
+    from pipeline_core.clusters.local.journal import Fields, Key
+
+STOP: Final = b"t"
+DEADLINE: Final = b"d"
+FIRST_BACKOFF_SECONDS = 1.0
+LAST_BACKOFF_SECONDS = 60.0
+
+
+class Interrupted(Exception):
+    """The replica is to end before its containers have."""
+
+    def __init__(self, state: str, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+
+
+class Container:
+    """One container of the plan and how it stands."""
+
+    def __init__(self, plan: Mapping[str, Any], log: LogFile) -> None:
+        self.plan = plan
+        self.log = log
+        self.pid = 0
+        self.pipe = -1
+        self.code: int | None = None
+        self.reason = ""
+        self.backoff = FIRST_BACKOFF_SECONDS
+        self.restart_at: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        return not self.plan["sidecar"]
+
+    @property
+    def over(self) -> bool:
+        return self.code is not None and self.restart_at is None
+
+
+class Keeper:
+    """Runs the containers of one try; `told` and `tell` are the pipes to the supervisor."""
+
+    def __init__(self, files: AttemptFiles, plan: Mapping[str, Any], key: Key, told: int, tell: int) -> None:
+        self._files = files
+        self._plan = plan
+        self._role = plan["roles"][key[0]]
+        self._key = key
+        self._told = told
+        self._tell_fd = tell
+        self._wake, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        self._work = files.at("work", str(key))
+        os.makedirs(self._work, exist_ok=True)
+        self._containers: list[Container] = []
+        seconds = self._role["deadline"]
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def run(self) -> None:
+        """Run the replica to its end and tell how it ended."""
+        os.setsid()
+        linux.become_subreaper()
+        state, reason = "", ""
+        try:
+            self._run_all()
+        except Interrupted as interruption:
+            state, reason = interruption.state, interruption.reason
+        self._terminate()
+        process.end_children()
+        for container in self._containers:
+            self._drain(container)
+            container.log.close()
+        self._tell({**self._ending(state, reason), "finished": time.time()})
+
+    def _run_all(self) -> None:
+        for plan in self._role["init"]:
+            container = self._begin(plan)
+            if container.counts:
+                self._pump_until_over([container])
+                if container.code != 0:
+                    return
+        main = [self._begin(plan) for plan in self._role["containers"]]
+        self._tell({"state": RUNNING, "reason": "", "pid": main[0].pid, "started": time.time()})
+        self._pump_until_over([container for container in main if container.counts])
+
+    def _begin(self, plan: Mapping[str, Any]) -> Container:
+        container = Container(plan, LogFile(self._files.at("logs", f"{self._key}.{plan['name']}.log")))
+        self._containers.append(container)
+        self._start(container)
+        return container
+
+    def _start(self, container: Container) -> None:
+        plan = container.plan
+        environment = self._environment(plan)
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(reading, False)
+        container.pipe, container.code, container.restart_at = reading, None, None
+        root = os.path.join(self._work, f".root-{plan['name']}")
+        if plan["mounts"]:
+            os.makedirs(root, exist_ok=True)
+        try:
+            container.pid = process.start(
+                [expand(word, environment) for word in plan["argv"]],
+                environment,
+                plan["directory"] or self._work,
+                writing,
+                root,
+                [self._mount(mount) for mount in plan["mounts"]],
+            )
+        except process.StartError as error:
+            os.write(writing, f"{error.text}\n".encode())
+            container.code, container.reason = error.code, "StartError"
+            raise Interrupted(FAILED, "StartError") from None
+        finally:
+            os.close(writing)
+
+    def _environment(self, plan: Mapping[str, Any]) -> dict[str, str]:
+        role, index, attempt = self._key
+        whole = self._plan
+        sizes = {name: role["replicas"] for name, role in whole["roles"].items()}
+        fields = {
+            "metadata.name": f"{whole['job']}-{role}-{whole['attempt']}-{attempt}-{index}",
+            "metadata.namespace": whole["namespace"],
+            "status.podIP": "127.0.0.1",
+            "status.hostIP": "127.0.0.1",
+        }
+        base = {**whole["base"], "HOME": self._work}
+        return compose(
+            taskset_variables(whole["namespace"], whole["name"], role, index, sizes), base, plan["env"], fields
+        )
+
+    def _mount(self, plan: Mapping[str, Any]) -> Mount:
+        source = plan["source"] or self._files.at("volumes", str(self._key), plan["volume"])
+        source = os.path.join(source, plan["subPath"])
+        os.makedirs(source, exist_ok=True)
+        return Mount(source, plan["target"], read_only=plan["readOnly"])
+
+    def _pump_until_over(self, containers: Sequence[Container]) -> None:
+        while not all(container.over for container in containers):
+            self._pump(None)
+
+    def _pump(self, until: float | None, *, listening: bool = True) -> None:
+        """Wait for something to happen, at most until the given time, and deal with it. Raises Interrupted."""
+        poll = select.poll()
+        for fd in [self._wake, self._told, *(container.pipe for container in self._containers if container.pipe >= 0)]:
+            poll.register(fd, select.POLLIN)
+        times = [container.restart_at for container in self._containers] + [
+            until,
+            self._deadline if listening else None,
+        ]
+        nearest = min((moment for moment in times if moment is not None), default=None)
+        wait = None if nearest is None else max(0.0, nearest - time.monotonic()) * 1000 + 1
+        ready = {fd for fd, _ in poll.poll(wait)}
+        if self._told in ready:
+            self._listen(listening)
+        for container in self._containers:
+            if container.pipe in ready:
+                self._read(container)
+        if self._wake in ready:
+            os.read(self._wake, 4096)
+            self._reap()
+        if listening:
+            self._restart_due()
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                raise Interrupted(FAILED, "DeadlineExceeded")
+
+    def _listen(self, listening: bool) -> None:
+        word = os.read(self._told, 1)
+        if not word:
+            process.end_children()
+            os._exit(1)
+        if listening:
+            if word == DEADLINE:
+                raise Interrupted(FAILED, "DeadlineExceeded")
+            raise Interrupted(STOPPED, "Stopped")
+
+    def _reap(self) -> None:
+        running = {container.pid: container for container in self._containers if container.pid}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in running:
+                self._ended(running[pid], process.exit_code(status))
+
+    def _ended(self, container: Container, code: int) -> None:
+        process.signal_group(container.pid, signal.SIGKILL)
+        self._drain(container)
+        container.pid, container.code = 0, code
+        container.reason = "Error" if code else ""
+        if self._role["restart"] == "OnFailure" and code:
+            container.restart_at = time.monotonic() + container.backoff
+            container.backoff = min(container.backoff * 2, LAST_BACKOFF_SECONDS)
+
+    def _restart_due(self) -> None:
+        for container in self._containers:
+            if container.restart_at is not None and time.monotonic() >= container.restart_at:
+                self._start(container)
+
+    def _read(self, container: Container) -> None:
+        if not container.log.take(container.pipe):
+            os.close(container.pipe)
+            container.pipe = -1
+
+    def _drain(self, container: Container) -> None:
+        if container.pipe >= 0:
+            container.log.take(container.pipe)
+            os.close(container.pipe)
+            container.pipe = -1
+        container.log.flush()
+
+    def _terminate(self) -> None:
+        """Ask what still runs to end, wait for it as long as the grace time, then kill it."""
+        for container in self._containers:
+            container.restart_at = None
+            self._signal(container, signal.SIGTERM)
+        until = time.monotonic() + self._role["grace"]
+        while self._running() and time.monotonic() < until:
+            self._pump(until, listening=False)
+        for container in self._containers:
+            self._signal(container, signal.SIGKILL)
+        while self._running():
+            self._pump(None, listening=False)
+
+    def _signal(self, container: Container, number: int) -> None:
+        if container.pid:
+            process.signal_group(container.pid, number)
+
+    def _running(self) -> bool:
+        return any(container.pid for container in self._containers)
+
+    def _ending(self, state: str, reason: str) -> Fields:
+        """How the replica ended; state and reason are those of an interruption, if there was one."""
+        failed = [container for container in self._containers if container.counts and container.code]
+        # Containers that were told to end because another could not be started are not to blame.
+        failed.sort(key=lambda container: container.reason != "StartError")
+        if not failed:
+            return {"state": state or SUCCEEDED, "reason": reason, "exit": None if state else 0}
+        first = failed[0]
+        return {
+            "state": state or FAILED,
+            "reason": reason or first.reason,
+            "exit": first.code,
+            "diagnostics": first.log.tail if state != STOPPED else "",
+        }
+
+    def _tell(self, fields: Fields) -> None:
+        data = json.dumps(fields).encode() + b"\n"
+        while data:
+            data = data[os.write(self._tell_fd, data) :]

@@ -1,0 +1,196 @@
+"""From a TaskSet to the plan that a supervisor follows: checked, and with nothing left to look up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline_core.clusters.base import Unit
+from pipeline_core.clusters.local.honoured import CONTAINER, MOUNT, POD, VALUE_FROM, VOLUME, refuse, review
+
+SIDECARS = "pipeline/sidecars"
+"""Annotation of a pod template: a JSON list of containers that do not count and end with the others."""
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ROLE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_JOB = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,127}")
+
+
+def is_job_id(text: str) -> bool:
+    """Whether the text may name a job, and so a directory."""
+    return _JOB.fullmatch(text) is not None
+
+
+def make_plan(unit: Unit, root: Path, *, slots: int, grace_seconds: float, instance: str) -> dict[str, Any]:
+    """The plan of one attempt, as JSON.
+
+    `grace_seconds` is for pods that say nothing themselves. Raises ClusterError, with the path of the field at fault.
+    """
+    if not is_job_id(unit.job_id):
+        raise refuse("metadata.name", f'"{unit.job_id}" cannot be the name of a directory')
+    _check_name(unit.namespace, "metadata.namespace")
+    spec = unit.taskset["spec"]
+    notes: list[str] = []
+    roles = {}
+    for number, role in enumerate(spec["roles"]):
+        path = f"spec.roles.{number}"
+        if _ROLE.fullmatch(role["name"]) is None:
+            raise refuse(f"{path}.name", f'"{role["name"]}" is not a name of lower-case letters, digits and hyphens')
+        planner = _PodPlanner(role["template"], f"{path}.template", root, unit.namespace, notes)
+        roles[role["name"]] = {"replicas": role.get("replicas", 1), **planner.plan(grace_seconds)}
+    return {
+        "job": unit.job_id,
+        "attempt": unit.attempt,
+        "namespace": unit.namespace,
+        "user": unit.user_id,
+        "name": unit.taskset.get("metadata", {}).get("name") or unit.job_id,
+        "instance": instance,
+        "apiVersion": unit.taskset.get("apiVersion", ""),
+        "deadline": spec.get("activeDeadlineSeconds"),
+        "root": str(root),
+        "slots": slots,
+        "base": {"PATH": os.environ.get("PATH") or DEFAULT_PATH, "LANG": os.environ.get("LANG") or "C.UTF-8"},
+        "roles": roles,
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+class _PodPlanner:
+    """Plans one role's pods; what has no effect is added to `notes`."""
+
+    def __init__(self, template: Mapping[str, Any], path: str, root: Path, namespace: str, notes: list[str]) -> None:
+        self._spec = template["spec"]
+        self._path = f"{path}.spec"
+        self._root = root
+        self._namespace = namespace
+        self._notes = notes
+        self._sidecars = _sidecars(template, path)
+
+    def plan(self, grace_seconds: float) -> dict[str, Any]:
+        spec, path = self._spec, self._path
+        self._note(review(spec, POD, path))
+        restart = spec.get("restartPolicy") or "Never"
+        if restart not in ("Never", "OnFailure"):
+            raise refuse(f"{path}.restartPolicy", f'"{restart}" is neither Never nor OnFailure')
+        grace = spec.get("terminationGracePeriodSeconds")
+        volumes = {volume["name"]: self._volume(volume, f"{path}.volumes.{n}") for n, volume in _each(spec, "volumes")}
+        containers = [self._container(one, f"{path}.containers.{n}", volumes) for n, one in _each(spec, "containers")]
+        if all(container["sidecar"] for container in containers):
+            raise refuse(
+                f"{path}.containers", "all containers are sidecars, so that none says when the replica has ended"
+            )
+        inits = [self._init(one, f"{path}.initContainers.{n}", volumes) for n, one in _each(spec, "initContainers")]
+        return {
+            "restart": restart,
+            "deadline": spec.get("activeDeadlineSeconds"),
+            "grace": grace_seconds if grace is None else grace,
+            "init": inits,
+            "containers": containers,
+        }
+
+    def _note(self, notes: Iterable[str]) -> None:
+        self._notes.extend(notes)
+
+    def _init(self, container: Mapping[str, Any], path: str, volumes: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._container(container, path, volumes), "sidecar": container.get("restartPolicy") == "Always"}
+
+    def _container(self, container: Mapping[str, Any], path: str, volumes: Mapping[str, Any]) -> dict[str, Any]:
+        self._note(review(container, CONTAINER, path))
+        _check_name(container["name"], f"{path}.name")
+        command = container.get("command") or []
+        if not command:
+            raise refuse(f"{path}.command", "there is none, and the image's own is unknown since images are not used")
+        directory = container.get("workingDir") or ""
+        if directory and not directory.startswith("/"):
+            raise refuse(f"{path}.workingDir", f'"{directory}" is not an absolute path')
+        return {
+            "name": container["name"],
+            "argv": [*command, *(container.get("args") or [])],
+            "env": [(one["name"], _value(one, f"{path}.env.{n}")) for n, one in _each(container, "env")],
+            "directory": directory,
+            "mounts": [
+                self._mount(one, f"{path}.volumeMounts.{n}", volumes) for n, one in _each(container, "volumeMounts")
+            ],
+            "sidecar": container["name"] in self._sidecars,
+        }
+
+    def _volume(self, volume: Mapping[str, Any], path: str) -> dict[str, Any]:
+        _check_name(volume["name"], f"{path}.name")
+        kind = next((name for name in volume if name != "name"), "emptyDir")
+        if kind not in VOLUME:
+            raise refuse(f"{path}.{kind}", f"of volumes, it knows only {', '.join(VOLUME)}")
+        source = volume.get(kind) or {}
+        if kind == "configMap":
+            return {"source": self._config_map(source, f"{path}.configMap"), "readOnly": True}
+        if kind == "persistentVolumeClaim":
+            claim = source.get("claimName", "")
+            _check_name(claim, f"{path}.persistentVolumeClaim.claimName")
+            directory = self._root / "claims" / self._namespace / claim
+            return {"source": str(directory), "readOnly": bool(source.get("readOnly"))}
+        return {"source": "", "readOnly": False}
+
+    def _config_map(self, source: Mapping[str, Any], path: str) -> str:
+        name = source.get("name", "")
+        _check_name(name, f"{path}.name")
+        if source.get("items"):
+            raise refuse(f"{path}.items", "a ConfigMap is mounted as a whole")
+        directory = self._root / "configmaps" / self._namespace / name
+        if not directory.is_dir() and not source.get("optional"):
+            raise refuse(f"{path}.name", f"there is no ConfigMap {name}: it would be the directory {directory}")
+        return str(directory)
+
+    def _mount(self, mount: Mapping[str, Any], path: str, volumes: Mapping[str, Any]) -> dict[str, Any]:
+        self._note(review(mount, MOUNT, path))
+        name = mount["name"]
+        if name not in volumes:
+            raise refuse(f"{path}.name", f"the pod has no volume {name}")
+        target = os.path.normpath(mount["mountPath"])
+        if not target.startswith("/") or target.strip("/") == "":
+            raise refuse(f"{path}.mountPath", f'"{mount["mountPath"]}" is not an absolute path below /')
+        inner = mount.get("subPath") or ""
+        if inner.startswith("/") or ".." in inner.split("/"):
+            raise refuse(f"{path}.subPath", f'"{inner}" leads out of the volume')
+        volume = volumes[name]
+        return {
+            "volume": name,
+            "source": volume["source"],
+            "subPath": inner,
+            "target": target,
+            "readOnly": bool(mount.get("readOnly")) or volume["readOnly"],
+        }
+
+
+def _each(mapping: Mapping[str, Any], name: str) -> Iterable[tuple[int, Any]]:
+    return enumerate(mapping.get(name) or [])
+
+
+def _value(variable: Mapping[str, Any], path: str) -> str | dict[str, str]:
+    source = variable.get("valueFrom")
+    if not source:
+        return str(variable.get("value") or "")
+    kind = next(iter(source))
+    field = source[kind].get("fieldPath", "") if kind == "fieldRef" else ""
+    if field not in VALUE_FROM:
+        raise refuse(f"{path}.valueFrom.{kind}", f"of sources, it knows only fieldRef to {', '.join(VALUE_FROM)}")
+    return {"field": field}
+
+
+def _sidecars(template: Mapping[str, Any], path: str) -> frozenset[str]:
+    text = ((template.get("metadata") or {}).get("annotations") or {}).get(SIDECARS, "[]")
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise refuse(f"{path}.metadata.annotations.{SIDECARS}", f"{text!r} is not a JSON list of containers' names")
+    return frozenset(names)
+
+
+def _check_name(text: str, path: str) -> None:
+    if _NAME.fullmatch(text) is None:
+        raise refuse(path, f'"{text}" is not a name of lower-case letters, digits, hyphens and dots')

@@ -1,0 +1,132 @@
+"""Starting one process of a container, and ending what is left of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from pipeline_core.clusters.local import linux, mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+
+class StartError(Exception):
+    """The command could not be executed; `code` is what a shell would have ended with."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def start(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    output: int,
+    root: str,
+    bound: Sequence[mounts.Mount],
+) -> int:
+    """Start a process in its own session, its output going to `output`, and return its pid once it has been executed.
+
+    It dies with the caller. With mounts, `root` becomes its root directory. Raises StartError.
+    """
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            if bound:
+                mounts.enter(root, bound)
+            linux.die_with_parent(signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(NOT_EXECUTABLE)
+            _clean_signals()
+            os.umask(0o022)
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.chdir(directory)
+            os.execvpe(argv[0], list(argv), environment)
+        except FileNotFoundError as error:
+            os.write(writing, f"{NOT_FOUND} {_sentence(argv, error)}".encode())
+        except (OSError, ValueError) as error:
+            os.write(writing, f"{NOT_EXECUTABLE} {_sentence(argv, error)}".encode())
+        finally:
+            os._exit(NOT_FOUND)
+    os.close(writing)
+    with open(reading, encoding="utf-8", errors="replace") as pipe:
+        message = pipe.read()
+    if message:
+        os.waitpid(pid, 0)
+        code, _, text = message.partition(" ")
+        raise StartError(int(code), text)
+    return pid
+
+
+def exit_code(status: int) -> int:
+    """A wait status as a shell tells it: 128+n for a process that was ended by signal n."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Signal the process group of a container's first process."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def end_children(spared: frozenset[int] = frozenset()) -> None:
+    """Kill and reap all children of this process that are not spared.
+
+    A subreaper's descendants become its children as their parents die, generation by generation: this returns when none
+    is left.
+    """
+    while _has_children() and (found := [pid for pid in children() if pid not in spared]):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in found:
+            os.waitpid(pid, 0)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def children() -> list[int]:
+    """This process's own children, those that ended and were not reaped among them."""
+    me = os.getpid()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = file.read().rpartition(b")")[2].split()[1]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(parent) == me:
+                found.append(int(name))
+    return found
+
+
+def _clean_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _sentence(argv: Sequence[str], error: Exception) -> str:
+    return f"cannot execute {argv[0]!r}: {error}"

@@ -1,0 +1,93 @@
+"""How many replicas run at a time, over all jobs of one data directory.
+
+A slot is a file that whoever runs a replica has locked; the kernel lets go of it when they die, however they die. Jobs
+that find no slot stand in line, each with one ticket, a locked file named after the time; whoever got a slot and wants
+another goes to the end. Only the front of the line may take slots, so that no job waits for ever.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+FRONT = 4
+"""How many in line may try at once: a front of one would start only one replica per look."""
+
+
+class Slots:
+    """One job's view of the slots in `directory/slots`; its tickets are in `directory/line`."""
+
+    def __init__(self, directory: str, count: int, job: str) -> None:
+        self._slots = os.path.join(directory, "slots")
+        self._line = os.path.join(directory, "line")
+        self._count = count
+        self._job = job
+        self._ticket = ""
+        self._ticket_fd = -1
+        self.position = 0
+        os.makedirs(self._slots, exist_ok=True)
+        os.makedirs(self._line, exist_ok=True)
+
+    def take(self) -> int | None:
+        """A locked slot's file descriptor; close it to give the slot back.
+
+        None, and a place in line, when none is free.
+        """
+        line = sorted(name for name in os.listdir(self._line) if not name.startswith("."))
+        self.position = line.index(self._ticket) if self._ticket in line else len(line)
+        if self.position < FRONT:
+            slot = self._free_slot()
+            if slot is not None:
+                self.leave()
+                return slot
+        if not self._ticket:
+            self._stand_in_line()
+        elif line[0] != self._ticket:
+            self._clear_dead(line[0])
+        return None
+
+    def leave(self) -> None:
+        """Give up the place in line."""
+        if self._ticket:
+            os.unlink(os.path.join(self._line, self._ticket))
+            os.close(self._ticket_fd)
+            self._ticket, self._ticket_fd = "", -1
+
+    def _free_slot(self) -> int | None:
+        for number in range(self._count):
+            fd = os.open(os.path.join(self._slots, str(number)), os.O_RDWR | os.O_CREAT, 0o600)
+            if _lock(fd):
+                return fd
+            os.close(fd)
+        return None
+
+    def _stand_in_line(self) -> None:
+        ticket = f"{time.time_ns():020d}.{self._job}"
+        hidden = os.path.join(self._line, f".{ticket}")
+        self._ticket_fd = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o600)
+        _lock(self._ticket_fd)
+        os.rename(hidden, os.path.join(self._line, ticket))
+        self._ticket = ticket
+
+    def _clear_dead(self, ticket: str) -> None:
+        path = os.path.join(self._line, ticket)
+        try:
+            fd = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return
+        try:
+            if _lock(fd):
+                os.unlink(path)
+        except FileNotFoundError:
+            return
+        finally:
+            os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,253 @@
+"""The process that runs one attempt of a job: it starts a keeper for each try, and writes the journal.
+
+It is started detached, belongs to nobody, and goes when nothing is left to run. A second one for the same attempt
+goes at once, since the lock is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from pipeline_core.clusters.local import linux, process
+from pipeline_core.clusters.local.files import AttemptFiles
+from pipeline_core.clusters.local.journal import ENDED, FAILED, STOPPED, WAITING, JournalWriter, standings
+from pipeline_core.clusters.local.keeper import DEADLINE, STOP, Keeper
+from pipeline_core.clusters.local.slots import Slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pipeline_core.clusters.local.journal import Fields, Key
+
+SLOT_POLL_SECONDS = 0.1
+SLOT_POLL_LIMIT_SECONDS = 2.0
+
+
+class Kept:
+    """A keeper as the supervisor sees it."""
+
+    __slots__ = ("buffer", "ended", "events", "orders", "pid", "slot", "told")
+
+    def __init__(self, pid: int, orders: int, events: int, slot: int) -> None:
+        self.pid = pid
+        self.orders = orders
+        self.events = events
+        self.slot = slot
+        self.buffer = b""
+        self.ended = False
+        self.told = b""
+
+    def tell(self, word: bytes) -> None:
+        """Give an order, once: what a keeper was told first stands."""
+        if not self.told:
+            self.told = word
+            try:
+                os.write(self.orders, word)
+            except BrokenPipeError:
+                return
+
+    def close(self) -> None:
+        for fd in (self.orders, self.events, self.slot):
+            os.close(fd)
+
+
+class Supervisor:
+    """Brings together what was ordered and what is, until both agree."""
+
+    def __init__(self, files: AttemptFiles, plan: dict[str, Any], lock: int) -> None:
+        self._files = files
+        self._plan = plan
+        self._lock = lock
+        self._live = os.path.join(plan["root"], "live", plan["job"])
+        self._slots = Slots(plan["root"], plan["slots"], plan["job"])
+        self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
+        self._kept: dict[Key, Kept] = {}
+        self._waiting: dict[Key, None] = {}
+        self._deadline: float | None = None
+
+    def run(self) -> None:
+        self._recover()
+        while True:
+            self._take_orders()
+            if self._kept or self._waiting:
+                self._wait()
+                continue
+            self._slots.leave()
+            self._files.unlock(self._lock)
+            if not self._orders_are_left() or not self._files.lock(self._lock):
+                return
+            self._recover()
+
+    def _recover(self) -> None:
+        """Note as lost what an earlier supervisor was running when it died."""
+        self._writer = JournalWriter(self._files.at("journal"))
+        tries = self._writer.journal.tries
+        before = standings(self._writer.journal, tries, self._files.stops(), alive=False)
+        for key, fields in before.items():
+            if fields["state"] in ENDED and tries[key].get("state") not in ENDED:
+                self._change(key, {"state": fields["state"], "reason": fields["reason"], "finished": time.time()})
+        starts = [fields["claimed"] for fields in tries.values() if "claimed" in fields]
+        self._set_deadline(min(starts, default=None))
+        self._writer.begin()
+
+    def _set_deadline(self, first_start: float | None) -> None:
+        seconds = self._plan["deadline"]
+        if seconds is not None and first_start is not None and self._deadline is None:
+            self._deadline = first_start + seconds
+
+    def _orders_are_left(self) -> bool:
+        tries = self._writer.journal.tries
+        return any(key not in tries for key in self._files.orders())
+
+    def _take_orders(self) -> None:
+        tries = self._writer.journal.tries
+        for key in self._files.orders():
+            if tries.get(key, {}).get("state", WAITING) not in ENDED and key not in self._kept:
+                self._waiting.setdefault(key)
+        self._obey_stops()
+        if self._deadline is not None and time.time() >= self._deadline:
+            self._end_for_deadline()
+        self._start_what_may()
+
+    def _obey_stops(self) -> None:
+        stops = self._files.stops()
+        # A stop counts for tries that were not ordered yet, too.
+        named = set(stops.keys or ()) | set(self._waiting)
+        void = [key for key in named if key in stops and key not in self._kept and not self._has_ended(key)]
+        self._drop(void, {"state": STOPPED, "reason": "Stopped"})
+        for key, kept in self._kept.items():
+            if key in stops:
+                kept.tell(STOP)
+
+    def _end_for_deadline(self) -> None:
+        self._drop(list(self._waiting), {"state": FAILED, "reason": "DeadlineExceeded"})
+        for kept in self._kept.values():
+            kept.tell(DEADLINE)
+
+    def _has_ended(self, key: Key) -> bool:
+        return self._writer.journal.tries.get(key, {}).get("state") in ENDED
+
+    def _drop(self, keys: list[Key], fields: Fields) -> None:
+        if keys:
+            self._writer.change_all(keys, {**fields, "finished": time.time()})
+            for key in keys:
+                self._waiting.pop(key, None)
+            self._announce()
+
+    def _start_what_may(self) -> None:
+        taken: dict[Key, int] = {}
+        for key in self._waiting:
+            slot = self._slots.take()
+            if slot is None:
+                break
+            taken[key] = slot
+        if taken:
+            now = time.time()
+            self._writer.change_all(taken, {"state": WAITING, "reason": "Starting", "claimed": now}, durable=True)
+            self._set_deadline(now)
+            for key, slot in taken.items():
+                del self._waiting[key]
+                self._kept[key] = self._fork(key, slot)
+        fresh = [key for key in self._waiting if key not in self._writer.journal.tries]
+        if fresh:
+            self._writer.change_all(fresh, {"state": WAITING, "reason": "WaitingForSlot"})
+            self._announce()
+
+    def _fork(self, key: Key, slot: int) -> Kept:
+        told, orders = os.pipe2(os.O_CLOEXEC)
+        events, tell = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                _close_all_but({0, 1, 2, self._lock, slot, told, tell})
+                Keeper(self._files, self._plan, key, told, tell).run()
+                code = 0
+            finally:
+                if code:
+                    sys.excepthook(*sys.exc_info())
+                os._exit(code)
+        os.close(told)
+        os.close(tell)
+        return Kept(pid, orders, events, slot)
+
+    def _wait(self) -> None:
+        by_fd = {kept.events: key for key, kept in self._kept.items()}
+        poll = select.poll()
+        for fd in (self._wake, *by_fd):
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(self._patience()):
+            if fd == self._wake:
+                os.read(self._wake, 4096)
+            else:
+                self._hear(by_fd[fd])
+
+    def _patience(self) -> float | None:
+        """Milliseconds until something must be looked at without being woken."""
+        times = []
+        if self._waiting:
+            times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position // 4), SLOT_POLL_LIMIT_SECONDS))
+        if self._deadline is not None and any(not kept.told for kept in self._kept.values()):
+            times.append(max(0.0, self._deadline - time.time()) + 0.001)
+        return min(times) * 1000 if times else None
+
+    def _hear(self, key: Key) -> None:
+        kept = self._kept[key]
+        data = os.read(kept.events, 65536)
+        *lines, kept.buffer = (kept.buffer + data).split(b"\n")
+        for line in lines:
+            fields = json.loads(line)
+            kept.ended = kept.ended or fields["state"] in ENDED
+            self._change(key, fields)
+        if not data:
+            self._bury(key, kept)
+
+    def _bury(self, key: Key, kept: Kept) -> None:
+        os.waitpid(kept.pid, 0)
+        del self._kept[key]
+        kept.close()
+        if not kept.ended:
+            # What a killed keeper leaves behind has become our child.
+            process.end_children(frozenset(other.pid for other in self._kept.values()))
+            self._change(key, {"state": FAILED, "reason": "SupervisorLost", "finished": time.time()})
+
+    def _change(self, key: Key, fields: Fields) -> None:
+        self._writer.change(key, fields)
+        self._announce()
+
+    def _announce(self) -> None:
+        """Touch the file that watchers look at; it is gone when the job was deleted."""
+        try:
+            os.utime(self._live)
+        except FileNotFoundError:
+            return
+
+
+def _close_all_but(kept: set[int]) -> None:
+    last = 0
+    for fd in sorted(kept):
+        # An empty range that begins at 0 would be taken for all there is.
+        if last < fd:
+            os.closerange(last, fd)
+        last = fd + 1
+    os.closerange(last, os.sysconf("SC_OPEN_MAX"))
+
+
+def main(directory: str) -> None:
+    """Supervise the attempt whose directory this is, unless somebody does."""
+    _close_all_but({0, 1, 2})
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.umask(0o022)
+    files = AttemptFiles(directory)
+    lock = os.open(files.at("lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    if files.lock(lock):
+        linux.become_subreaper()
+        os.makedirs(files.at("logs"), exist_ok=True)
+        Supervisor(files, files.plan, lock).run()

@@ -1,0 +1,126 @@
+"""Rows of plugins: their place in the order, and what goes when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from pipeline_core.database.models import Delivery, DeliveryStatus, Feature, Plugin
+from pipeline_core.features.definition import PluginDefinition
+from pipeline_core.plugins.types import PluginType
+
+Numbered = Row[Plugin, Feature, int]
+"""A plugin, its feature, and its sequence: from 1 within its type, disabled ones counted."""
+
+
+def numbered() -> Select[Plugin, Feature, int]:
+    """All plugins with their sequence, in the order of registration; to be narrowed."""
+    ranks = select(
+        Plugin.id,
+        func.row_number().over(partition_by=Plugin.type, order_by=(Plugin.position, Plugin.id)).label("sequence"),
+    ).subquery()
+    return (
+        select(Plugin, Feature, ranks.c.sequence)
+        .join(Feature, Plugin.feature_id == Feature.id)
+        .join(ranks, ranks.c.id == Plugin.id)
+        .order_by(Plugin.id)
+        .execution_options(populate_existing=True)
+    )
+
+
+def replace(session: Session, feature: Feature, definitions: Collection[PluginDefinition], now: datetime) -> None:
+    """Give the feature these plugins and no others. One of a type that it had keeps its place, a new one comes last."""
+    former = {plugin.type: plugin for plugin in session.scalars(select(Plugin).where(Plugin.feature_id == feature.id))}
+    session.execute(delete(Plugin).where(Plugin.feature_id == feature.id))
+    session.expire(feature, ["plugins"])
+    for definition in definitions:
+        kept = former.get(definition.type)
+        session.add(_row(feature, definition, kept.position if kept else _last_position(session, definition.type) + 1))
+    session.flush()
+    renamed = {former[d.type].key: d.key(feature.name, feature.author) for d in definitions if d.type in former}
+    _readdress_deliveries(session, renamed)
+    drop_deliveries(session, [plugin.key for plugin in former.values() if plugin.key not in renamed], now)
+
+
+def drop_deliveries(session: Session, keys: Collection[str], now: datetime) -> None:
+    """What these plugins were still to be told, they never will be."""
+    session.execute(
+        update(Delivery)
+        .where(Delivery.plugin_key.in_(keys), Delivery.status == DeliveryStatus.WAITING)
+        .values(status=DeliveryStatus.DROPPED, finished_at=now, lease_owner=None, lease_until=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def move(session: Session, before: Plugin, after: Plugin) -> None:
+    """Place `before` just before `after`, of the same type; the others keep their relative order."""
+    session.execute(
+        update(Plugin)
+        .where(Plugin.type == after.type, Plugin.position >= after.position, Plugin.id != before.id)
+        .values(position=Plugin.position + 1)
+        .execution_options(synchronize_session=False)
+    )
+    before.position = after.position
+    session.flush()
+
+
+def keys_in_order(session: Session, type: PluginType) -> list[str]:
+    """The keys of all plugins of a type, in running order."""
+    return list(session.scalars(select(Plugin.key).where(Plugin.type == type).order_by(Plugin.position, Plugin.id)))
+
+
+def payload(row: Numbered) -> dict[str, Any]:
+    """What is shown of a plugin."""
+    plugin, feature, sequence = row
+    return {
+        "key": plugin.key,
+        "feature": feature.name,
+        "pluginType": plugin.type,
+        "callAddress": plugin.call_address,
+        "description": plugin.description,
+        "jobSelector": plugin.selector,
+        "effectiveJobSelector": plugin.effective_selector,
+        "sequence": sequence,
+        "enabled": feature.enabled,
+        "timeoutSeconds": plugin.timeout_seconds,
+        "maxAttempts": plugin.max_attempts,
+        "patienceSeconds": plugin.patience_seconds,
+        "failurePolicy": plugin.failure_policy,
+    }
+
+
+def _row(feature: Feature, definition: PluginDefinition, position: int) -> Plugin:
+    return Plugin(
+        feature_id=feature.id,
+        key=definition.key(feature.name, feature.author),
+        type=definition.type,
+        call_address=definition.address,
+        description=definition.description,
+        selector=definition.selector,
+        effective_selector=definition.effective.to_json(),
+        position=position,
+        timeout_seconds=definition.timeout_seconds,
+        max_attempts=definition.max_attempts,
+        patience_seconds=definition.patience_seconds,
+        failure_policy=definition.failure_policy,
+    )
+
+
+def _last_position(session: Session, type: PluginType) -> int:
+    return session.execute(select(func.max(Plugin.position)).where(Plugin.type == type)).scalar_one() or 0
+
+
+def _readdress_deliveries(session: Session, renamed: Mapping[str, str]) -> None:
+    """A key holds the author's name: where that changed, what the plugin was told and will be told moves along."""
+    for old, new in renamed.items():
+        if old != new:
+            session.execute(
+                update(Delivery)
+                .where(Delivery.plugin_key == old)
+                .values(plugin_key=new)
+                .execution_options(synchronize_session=False)
+            )

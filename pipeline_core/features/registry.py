@@ -1,0 +1,230 @@
+"""Registering, switching, ordering, deleting and showing features and plugins.
+
+Every change takes the registry's row first, so that changes come one after the other, and raises its version when it
+changed anything. Privileges are the caller's to check; who owns a feature is checked here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core import audit
+from pipeline_core.audit import Action
+from pipeline_core.body import Body, shown, storable
+from pipeline_core.database.models import Feature, Plugin, Registry
+from pipeline_core.errors import Forbidden, NotFound, WrongParameter
+from pipeline_core.features import plugins
+from pipeline_core.features.definition import (
+    AUTHORIZATION_SET,
+    EVERYONE,
+    FeatureDefinition,
+    parse_type,
+    read_feature,
+    read_type,
+)
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.secrets import encrypt
+from pipeline_core.settings import settings
+from pipeline_core.times import rfc3339
+from pipeline_core.tokens.actor import Actor
+
+
+def register(session: Session, raw: object, actor: Actor) -> None:
+    """Register a feature, or put it in the place of the one of that name. `raw` is the request's JSON.
+
+    Raises Forbidden when the name is someone else's, and MissingParameter, WrongParameter or UnsupportedPluginType when
+    anything about the feature is amiss; then nothing of it is kept.
+    """
+    _refuse_strangers(_find(session, raw.get("name") if isinstance(raw, dict) else None), actor)
+    definition = read_feature(raw, settings().plugin_networks)
+    registry = _lock(session)
+    now = datetime.now(UTC)
+    feature = _find(session, definition.name)
+    _refuse_strangers(feature, actor)
+    _require_kept_authorization(feature, definition)
+    before = detail(session, feature.name) if feature else None
+    if feature is None:
+        feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=now)
+        session.add(feature)
+    _describe(feature, definition, now)
+    session.flush()
+    plugins.replace(session, feature, definition.plugins, now)
+    registry.version += 1
+    action = Action.FEATURE_REPLACE if before else Action.FEATURE_REGISTER
+    audit.record(session, actor, action, feature.name, before=before, after=detail(session, feature.name))
+
+
+def switch(session: Session, name: str, enabled: bool, actor: Actor) -> None:
+    """Turn a feature on or off; one that is so already stays as it is. Raises NotFound and Forbidden."""
+    registry = _lock(session)
+    feature = _own(session, name, actor)
+    if feature.enabled is enabled:
+        return
+    feature.enabled = enabled
+    feature.updated_at = datetime.now(UTC)
+    registry.version += 1
+    action = Action.FEATURE_ENABLE if enabled else Action.FEATURE_DISABLE
+    audit.record(session, actor, action, name, before={"enabled": not enabled}, after={"enabled": enabled})
+
+
+def delete(session: Session, name: str, actor: Actor) -> None:
+    """Delete a feature with its plugins; what these were still to be told is dropped. Raises NotFound and Forbidden."""
+    registry = _lock(session)
+    feature = _own(session, name, actor)
+    audit.record(session, actor, Action.FEATURE_DELETE, name, before=detail(session, name))
+    keys = session.scalars(select(Plugin.key).where(Plugin.feature_id == feature.id)).all()
+    plugins.drop_deliveries(session, keys, datetime.now(UTC))
+    session.delete(feature)
+    registry.version += 1
+
+
+def order(session: Session, raw: object, actor: Actor) -> None:
+    """Let one plugin run before another of its type: unless it does already, it moves to just before that one.
+
+    `raw` is the request's JSON: `beforeKey`, `afterKey`, `pluginType`. Raises MissingParameter, WrongParameter (both keys
+    are the same, or one's type is another), UnsupportedPluginType and NotFound.
+    """
+    body = Body.of(raw)
+    before_key = body.text("beforeKey", required=True)
+    after_key = body.text("afterKey", required=True)
+    type = read_type(body)
+    if before_key and before_key == after_key:
+        body.wrong("afterKey", f"must be another plugin than beforeKey, not {shown(after_key)} too")
+    body.finish()
+    registry = _lock(session)
+    found = {
+        plugin.key: plugin for plugin in session.scalars(select(Plugin).where(Plugin.key.in_([before_key, after_key])))
+    }
+    for field, key in (("beforeKey", before_key), ("afterKey", after_key)):
+        if key in found and found[key].type != type:
+            body.wrong(field, f"must be the key of a {type}; {shown(key)} is a {found[key].type}")
+    body.finish()
+    for key in (before_key, after_key):
+        if key not in found:
+            raise _no_plugin(key)
+    former = plugins.keys_in_order(session, type)
+    if former.index(before_key) < former.index(after_key):
+        return
+    plugins.move(session, found[before_key], found[after_key])
+    registry.version += 1
+    audit.record(
+        session, actor, Action.PLUGIN_ORDER, before_key, before=former, after=plugins.keys_in_order(session, type)
+    )
+
+
+def detail(session: Session, name: str) -> dict[str, Any]:
+    """What is shown of a feature. Raises NotFound."""
+    feature = _find(session, name)
+    if feature is None:
+        raise _no_feature(name)
+    return _payloads(session, [feature])[0]
+
+
+def listing(session: Session, author: str) -> list[dict[str, Any]]:
+    """The features of an author, or of `all`, by name; no such author has none."""
+    query = select(Feature).order_by(Feature.name.collate("C"))
+    if author.casefold() != EVERYONE:
+        if not storable(author):
+            return []
+        query = query.where(Feature.author == author)
+    return _payloads(session, list(session.scalars(query)))
+
+
+def plugin_detail(session: Session, key: str) -> dict[str, Any]:
+    """What is shown of a plugin. Raises NotFound."""
+    row = session.execute(plugins.numbered().where(Plugin.key == key)).one_or_none() if storable(key) else None
+    if row is None:
+        raise _no_plugin(key)
+    return plugins.payload(row)
+
+
+def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
+    """The plugins of a type in running order, or of `all` types by stage; disabled ones too.
+
+    Raises UnsupportedPluginType.
+    """
+    types = list(PluginType) if type_name == EVERYONE else [parse_type(type_name)]
+    rows = session.execute(plugins.numbered().where(Plugin.type.in_(types)))
+    shown_plugins = [plugins.payload(row) for row in rows]
+    return sorted(shown_plugins, key=lambda plugin: (types.index(plugin["pluginType"]), plugin["sequence"]))
+
+
+def _lock(session: Session) -> Registry:
+    return session.execute(select(Registry).with_for_update()).scalar_one()
+
+
+def _find(session: Session, name: object) -> Feature | None:
+    if not isinstance(name, str) or not storable(name):
+        return None
+    query = select(Feature).where(Feature.name == name).execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def _own(session: Session, name: str, actor: Actor) -> Feature:
+    feature = _find(session, name)
+    if feature is None:
+        raise _no_feature(name)
+    _refuse_strangers(feature, actor)
+    return feature
+
+
+def _refuse_strangers(feature: Feature | None, actor: Actor) -> None:
+    if feature and not actor.admin and feature.owner != actor.name:
+        raise Forbidden(
+            f"The feature {shown(feature.name)} was registered by {shown(feature.owner)}; "
+            "only they and the admin may replace, switch or delete it."
+        )
+
+
+def _require_kept_authorization(feature: Feature | None, definition: FeatureDefinition) -> None:
+    if definition.authorization == AUTHORIZATION_SET and not (feature and feature.authorization):
+        problem = f'"{AUTHORIZATION_SET}" stands for one that is stored, and none is; give the header\'s value itself'
+        raise WrongParameter(f"authorization: {problem}", errors={"authorization": [problem]})
+
+
+def _describe(feature: Feature, definition: FeatureDefinition, now: datetime) -> None:
+    feature.author = definition.author
+    feature.description = definition.description
+    if definition.authorization != AUTHORIZATION_SET:
+        feature.authorization = _encrypted(definition.authorization)
+    feature.signing_secret = _encrypted(definition.signing_secret)
+    feature.selector = definition.selector
+    feature.updated_at = now
+
+
+def _encrypted(secret: str) -> str:
+    return encrypt(secret) if secret else ""
+
+
+def _payloads(session: Session, features: list[Feature]) -> list[dict[str, Any]]:
+    by_feature: dict[int, list[dict[str, Any]]] = {feature.id: [] for feature in features}
+    for row in session.execute(plugins.numbered().where(Feature.id.in_(by_feature))):
+        by_feature[row[1].id].append(plugins.payload(row))
+    return [_payload(feature, by_feature[feature.id]) for feature in features]
+
+
+def _payload(feature: Feature, plugin_payloads: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": feature.name,
+        "author": feature.author,
+        "owner": feature.owner,
+        "description": feature.description,
+        "enabled": feature.enabled,
+        "authorization": AUTHORIZATION_SET if feature.authorization else "",
+        "jobSelector": feature.selector,
+        "plugins": plugin_payloads,
+        "createdAt": rfc3339(feature.created_at),
+        "updatedAt": rfc3339(feature.updated_at),
+    }
+
+
+def _no_feature(name: str) -> NotFound:
+    return NotFound(f"There is no feature {shown(name)}.")
+
+
+def _no_plugin(key: str) -> NotFound:
+    return NotFound(f"There is no plugin {shown(key)}.")

@@ -1,0 +1,147 @@
+"""What jobs are matched against: the plugins of all enabled features, compiled once per process and registry version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.orm import Session
+
+from pipeline_core.database.models import Feature, Plugin, Registry
+from pipeline_core.plugins.packet import Endpoint
+from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.secrets import decrypt
+from pipeline_core.selectors import Matcher, Selector, compile, parse_selector
+from pipeline_core.states import JobState
+
+Header = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegisteredPlugin:
+    """A plugin of an enabled feature, ready to be matched and called.
+
+    `authorization` and `signing_secret` are in clear, empty when there are none. `selector` is the one in effect, merged
+    with the feature's. `states` are those whose events a LifeHook is told of. `position` orders plugins of one type.
+    """
+
+    key: str
+    feature: str
+    owner: str
+    type: PluginType
+    address: str
+    authorization: str = field(default="", repr=False)
+    signing_secret: str = field(default="", repr=False)
+    selector: Selector
+    matcher: Matcher = field(repr=False, compare=False)
+    states: frozenset[JobState]
+    position: int
+    timeout_seconds: int
+    max_attempts: int
+    patience_seconds: int
+    failure_policy: FailurePolicy
+
+    def matches(self, header: Header) -> bool:
+        """Whether the plugin takes part in a job with this header."""
+        return self.matcher.matches(header)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What a call of this plugin needs."""
+        return Endpoint(
+            key=self.key,
+            type=self.type,
+            address=self.address,
+            authorization=self.authorization,
+            signing_secret=self.signing_secret,
+            timeout_seconds=self.timeout_seconds,
+            max_attempts=self.max_attempts,
+        )
+
+
+class Snapshot:
+    """The plugins of enabled features as they stood at one version of the registry. It never changes."""
+
+    def __init__(self, version: int, plugins: Iterable[RegisteredPlugin]) -> None:
+        self.version = version
+        ordered = sorted(plugins, key=lambda plugin: plugin.position)
+        self._by_key = {plugin.key: plugin for plugin in ordered}
+        self._by_type = {type: tuple(plugin for plugin in ordered if plugin.type is type) for type in PluginType}
+
+    def of(self, type: PluginType) -> tuple[RegisteredPlugin, ...]:
+        """The plugins of a type, in sequence order."""
+        return self._by_type[type]
+
+    def matching(self, type: PluginType, header: Header) -> tuple[RegisteredPlugin, ...]:
+        """The plugins of a type that take part in a job with this header, in sequence order."""
+        return tuple(plugin for plugin in self._by_type[type] if plugin.matches(header))
+
+    def subscribers(self, header: Header, state: JobState) -> tuple[RegisteredPlugin, ...]:
+        """The LifeHooks to be told that a job with this header is now in `state`, in sequence order."""
+        hooks = self._by_type[PluginType.LIFE_HOOK]
+        return tuple(plugin for plugin in hooks if state in plugin.states and plugin.matches(header))
+
+    def get(self, key: str) -> RegisteredPlugin | None:
+        """The plugin with this key; None when there is none or its feature is disabled."""
+        return self._by_key.get(key)
+
+
+_latest: WeakKeyDictionary[Engine | Connection, Snapshot] = WeakKeyDictionary()
+"""The snapshot that was compiled last, for each database that this process talks to."""
+
+
+def current(session: Session) -> Snapshot:
+    """The registry as it stands: one small query, and a compilation only after a change."""
+    return at(session, session.execute(select(Registry.version)).scalar_one())
+
+
+def at(session: Session, version: int) -> Snapshot:
+    """The registry at `version`, which the caller has just read; a later one when it has changed since."""
+    database = session.get_bind()
+    snapshot = _latest.get(database)
+    if snapshot is None or snapshot.version != version:
+        snapshot = _latest[database] = _compile(session)
+    return snapshot
+
+
+def _compile(session: Session) -> Snapshot:
+    # Version and plugins come from one statement, so that they belong together.
+    rows = session.execute(
+        select(Registry.version, Plugin, Feature)
+        .outerjoin(Feature, Feature.enabled)
+        .outerjoin(Plugin, Plugin.feature_id == Feature.id)
+        .execution_options(populate_existing=True)
+    ).all()
+    return Snapshot(rows[0].version, [_registered(plugin, feature) for _, plugin, feature in rows if plugin])
+
+
+def _registered(plugin: Plugin, feature: Feature) -> RegisteredPlugin:
+    type = PluginType(plugin.type)
+    selector = parse_selector(
+        plugin.effective_selector, f"{plugin.key}.jobSelector", with_states=type is PluginType.LIFE_HOOK
+    )
+    selector = selector or Selector()
+    return RegisteredPlugin(
+        key=plugin.key,
+        feature=feature.name,
+        owner=feature.owner,
+        type=type,
+        address=plugin.call_address,
+        authorization=_clear(feature.authorization),
+        signing_secret=_clear(feature.signing_secret),
+        selector=selector,
+        matcher=compile(selector),
+        states=selector.job_states,
+        position=plugin.position,
+        timeout_seconds=plugin.timeout_seconds,
+        max_attempts=plugin.max_attempts,
+        patience_seconds=plugin.patience_seconds,
+        failure_policy=FailurePolicy(plugin.failure_policy),
+    )
+
+
+def _clear(stored: str) -> str:
+    return decrypt(stored) if stored else ""

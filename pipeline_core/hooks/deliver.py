@@ -1,0 +1,210 @@
+"""One delivery: claim it, tell the subscriber, write down what it said."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from pipeline_core import wakeups
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
+from pipeline_core.features import snapshot
+from pipeline_core.plugins import answers
+from pipeline_core.plugins.answers import Acknowledgement
+from pipeline_core.plugins.client import client
+from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
+from pipeline_core.plugins.packet import Endpoint
+from pipeline_core.settings import Settings, settings
+from pipeline_core.times import rfc3339
+
+LEASE_MARGIN = 30.0
+"""Seconds beyond the subscriber's time-out after which another worker may take a delivery over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A claimed delivery, with all that is needed to make it."""
+
+    delivery_id: str
+    job_id: str
+    sequence: int
+    plugin_key: str
+    attempt: int
+    give_up_at: datetime
+    endpoint: Endpoint
+    body: bytes
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one try. `pause` is in seconds, until the next; `counted` says whether the subscriber was asked."""
+
+    status: DeliveryStatus
+    answer: str
+    pause: float = 0.0
+    counted: bool = True
+
+
+def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
+    """Try a delivery once, if it is due and first in its line; its status then, or None when there was nothing to do.
+
+    `owner` is a name that no other try has. Raises Unavailable.
+    """
+    telling = claim(delivery_id, owner)
+    if telling is None:
+        return None
+    verdict = tell(telling)
+    finish(telling, owner, verdict)
+    return verdict.status
+
+
+def claim(delivery_id: str, owner: str) -> Telling | None:
+    """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
+    earlier = aliased(Delivery)
+    blocked = exists().where(
+        earlier.job_id == Delivery.job_id,
+        earlier.plugin_key == Delivery.plugin_key,
+        earlier.sequence < Delivery.sequence,
+        earlier.status == DeliveryStatus.WAITING,
+    )
+    with transaction() as session:
+        plugins = snapshot.current(session)
+        key = session.execute(select(Delivery.plugin_key).where(Delivery.id == delivery_id)).scalar_one_or_none()
+        plugin = plugins.get(key) if key else None
+        if plugin is None:
+            return None
+        lease = timedelta(seconds=plugin.timeout_seconds + LEASE_MARGIN)
+        row = session.execute(
+            update(Delivery)
+            .where(
+                Delivery.id == delivery_id,
+                Delivery.status == DeliveryStatus.WAITING,
+                Delivery.next_at <= func.now(),
+                or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+                ~blocked,
+            )
+            .values(lease_owner=owner, lease_until=func.now() + lease, attempts=Delivery.attempts + 1)
+            .returning(Delivery.event_id, Delivery.attempts, Delivery.give_up_at)
+        ).one_or_none()
+        if row is None:
+            return None
+        event, job = session.execute(
+            select(Event, Job).join(Job, Job.id == Event.job_id).where(Event.id == row.event_id)
+        ).one()
+        return Telling(
+            delivery_id=delivery_id,
+            job_id=event.job_id,
+            sequence=event.sequence,
+            plugin_key=plugin.key,
+            attempt=row.attempts,
+            give_up_at=row.give_up_at,
+            endpoint=replace(plugin.endpoint, max_attempts=1),
+            body=json.dumps(body(event, job, now()), ensure_ascii=False).encode(),
+            request_id=job.request_id,
+        )
+
+
+def body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
+    """What a subscriber is sent. Two fields stand twice, for subscribers that were written for older systems."""
+    return {
+        "id": event.job_id,
+        "current_state": event.state,
+        "currentState": event.state,
+        "previousState": event.previous_state,
+        "userID": job.user_id,
+        "jobName": job.name,
+        "jobKind": job.kind,
+        "namespace": job.namespace,
+        "reason": event.reason,
+        "sequence": event.sequence,
+        "occurredAt": rfc3339(event.occurred_at),
+        "currentTime": rfc3339(moment),
+    }
+
+
+def tell(telling: Telling) -> Verdict:
+    """Make the call. Whatever is not one of the three words counts as `RE`, and is recorded as what it was."""
+    pause = backoff(telling.attempt, settings())
+    try:
+        reply = client().call(
+            telling.endpoint,
+            telling.body,
+            job_id=telling.job_id,
+            idempotency_key=telling.delivery_id,
+            deadline=time.monotonic() + telling.endpoint.timeout_seconds,
+            request_id=telling.request_id,
+        )
+        word = answers.acknowledgement(reply.body)
+    except (NoRoom, CircuitOpen) as failure:
+        return Verdict(DeliveryStatus.WAITING, failure.cause, max(failure.retry_after or 0.0, 1.0), counted=False)
+    except CallFailed as failure:
+        return Verdict(DeliveryStatus.WAITING, failure.cause, pause)
+    match word:
+        case Acknowledgement.OK:
+            return Verdict(DeliveryStatus.DELIVERED, word)
+        case Acknowledgement.EXCEPTION:
+            return Verdict(DeliveryStatus.EXCEPTION, word)
+        case Acknowledgement.RETRY:
+            return Verdict(DeliveryStatus.WAITING, word, pause)
+
+
+def backoff(attempt: int, limits: Settings) -> float:
+    """Seconds until the next try after so many: doubling, jittered so that deliveries do not come in step."""
+    longest = min(limits.hook_retry_min_seconds * 2.0 ** min(attempt - 1, 32), limits.hook_retry_max_seconds)
+    return longest * random.uniform(0.5, 1.0)
+
+
+def finish(telling: Telling, owner: str, verdict: Verdict) -> None:
+    """Write down what came of a try. Does nothing when the lease has gone to someone else meanwhile."""
+    moment = now()
+    next_at = moment + timedelta(seconds=verdict.pause)
+    status = verdict.status
+    if status is DeliveryStatus.WAITING and next_at > telling.give_up_at:
+        status = DeliveryStatus.EXHAUSTED
+    with transaction() as session:
+        written = session.execute(
+            update(Delivery)
+            .where(Delivery.id == telling.delivery_id, Delivery.lease_owner == owner)
+            .values(
+                status=status,
+                last_answer=verdict.answer[:500],
+                next_at=next_at,
+                published_at=None,
+                finished_at=None if status is DeliveryStatus.WAITING else moment,
+                attempts=telling.attempt if verdict.counted else telling.attempt - 1,
+                lease_owner=None,
+                lease_until=None,
+            )
+            .returning(Delivery.id)
+        ).one_or_none()
+        if written and status is not DeliveryStatus.WAITING:
+            follow(session, telling.job_id, telling.plugin_key)
+
+
+def follow(session: Session, job_id: str, plugin_key: str) -> None:
+    """Wake whoever is next in the line of a job and a subscriber."""
+    following = (
+        select(Delivery.id)
+        .where(
+            Delivery.job_id == job_id,
+            Delivery.plugin_key == plugin_key,
+            Delivery.status == DeliveryStatus.WAITING,
+        )
+        .order_by(Delivery.sequence)
+        .limit(1)
+        .scalar_subquery()
+    )
+    woken = session.execute(
+        update(Delivery).where(Delivery.id == following).values(published_at=now()).returning(Delivery.id)
+    ).scalar_one_or_none()
+    if woken:
+        wakeups.after_commit(session, wakeups.DeliveryOwed(woken))

@@ -1,0 +1,178 @@
+"""Deliveries as a whole: which are due, how they stand, and sending them again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from pipeline_core import audit, wakeups
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.counting import count_up_to
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
+from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.settings import settings
+from pipeline_core.times import rfc3339
+from pipeline_core.tokens.actor import Actor
+
+CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
+"""What can be sent again."""
+
+
+def due(limit: int) -> list[wakeups.DeliveryOwed]:
+    """Deliveries that are due and first in their lines, of subscribers that are enabled; their next look put off."""
+    earlier = aliased(Delivery)
+    blocked = exists().where(
+        earlier.job_id == Delivery.job_id,
+        earlier.plugin_key == Delivery.plugin_key,
+        earlier.sequence < Delivery.sequence,
+        earlier.status == DeliveryStatus.WAITING,
+    )
+    enabled = select(Plugin.key).join(Feature).where(Feature.enabled)
+    found = (
+        select(Delivery.id)
+        .where(
+            Delivery.status == DeliveryStatus.WAITING,
+            Delivery.next_at <= func.now(),
+            or_(
+                Delivery.published_at.is_(None),
+                Delivery.published_at < func.now() - timedelta(seconds=settings().wake_after_seconds),
+            ),
+            or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+            Delivery.plugin_key.in_(enabled),
+            ~blocked,
+        )
+        .order_by(Delivery.next_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).cte("found")
+    with transaction() as session:
+        rows = session.execute(
+            update(Delivery)
+            .where(Delivery.id.in_(select(found.c.id)))
+            .values(lease_owner=None, lease_until=None, published_at=func.now())
+            .returning(Delivery.id)
+        ).scalars()
+        return [wakeups.DeliveryOwed(delivery_id) for delivery_id in rows]
+
+
+def give_up() -> int:
+    """End the deliveries that were tried (or rested) for too long; how many there were."""
+    with transaction() as session:
+        rows = session.execute(
+            update(Delivery)
+            .where(
+                Delivery.status == DeliveryStatus.WAITING,
+                Delivery.give_up_at < func.now(),
+                or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+            )
+            .values(status=DeliveryStatus.EXHAUSTED, finished_at=func.now(), lease_owner=None, lease_until=None)
+            .returning(Delivery.id)
+        ).all()
+        return len(rows)
+
+
+def view(delivery: Delivery, state: str) -> dict[str, Any]:
+    """One delivery as the API shows it."""
+    return {
+        "deliveryID": delivery.id,
+        "jobID": delivery.job_id,
+        "sequence": delivery.sequence,
+        "state": state,
+        "plugin": delivery.plugin_key,
+        "status": delivery.status,
+        "attempts": delivery.attempts,
+        "lastAnswer": delivery.last_answer,
+        "createdAt": rfc3339(delivery.created_at),
+        "nextAt": rfc3339(delivery.next_at) if delivery.status == DeliveryStatus.WAITING else None,
+        "finishedAt": rfc3339(delivery.finished_at),
+        "worker": delivery.lease_owner,
+    }
+
+
+def listing(
+    session: Session,
+    *,
+    plugin: str | None = None,
+    status: str | None = None,
+    job_id: str | None = None,
+    limit: int,
+    offset: int,
+) -> tuple[list[dict[str, Any]], int]:
+    """Deliveries, newest first, and how many there are (`count_up_to`). Raises WrongParameter for an unknown status."""
+    conditions: list[ColumnElement[bool]] = []
+    if plugin:
+        conditions.append(Delivery.plugin_key == plugin)
+    if status:
+        conditions.append(Delivery.status.in_(_statuses(status)))
+    if job_id:
+        conditions.append(Delivery.job_id == job_id)
+    rows = session.execute(
+        select(Delivery, Event.state)
+        .join(Event, Event.id == Delivery.event_id)
+        .where(*conditions)
+        .order_by(Delivery.job_id.desc(), Delivery.sequence.desc(), Delivery.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return [view(delivery, state) for delivery, state in rows], count_up_to(
+        session, select(Delivery.id).where(*conditions)
+    )
+
+
+def _statuses(text: str) -> list[DeliveryStatus]:
+    names = [name.strip().lower() for name in text.split(",")]
+    unknown = [name for name in names if name not in list(DeliveryStatus)]
+    if unknown:
+        raise WrongParameter(
+            f'status "{unknown[0]}" is not one of {", ".join(DeliveryStatus)}.',
+            errors={"status": [f"must be one of {', '.join(DeliveryStatus)}"]},
+        )
+    return [DeliveryStatus(name) for name in names]
+
+
+def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
+    """Send a delivery that was given up once more. Raises NotFound; Conflict for one that was not given up."""
+    delivery = session.execute(
+        select(Delivery).where(Delivery.id == delivery_id).with_for_update()
+    ).scalar_one_or_none()
+    if delivery is None:
+        raise NotFound(f'There is no delivery "{delivery_id}".')
+    if delivery.status not in CLOSED:
+        raise Conflict(
+            f"The delivery {delivery_id} is {delivery.status}; only {' or '.join(CLOSED)} ones are sent again."
+        )
+    _send_again(session, Delivery.id == delivery_id)
+    audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, delivery_id, before={"status": delivery.status})
+
+
+def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
+    """Send all deliveries that this subscriber was not told of once more; how many. Raises NotFound."""
+    if session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is None:
+        raise NotFound(f'There is no plugin "{plugin_key}".')
+    count = _send_again(session, Delivery.plugin_key == plugin_key)
+    audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})
+    return count
+
+
+def _send_again(session: Session, which: ColumnElement[bool]) -> int:
+    moment = now()
+    rows = session.execute(
+        update(Delivery)
+        .where(which, Delivery.status.in_(CLOSED))
+        .values(
+            status=DeliveryStatus.WAITING,
+            next_at=moment,
+            published_at=moment,
+            give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
+            finished_at=None,
+        )
+        .returning(Delivery.id)
+    ).scalars()
+    sent = list(rows)
+    for delivery_id in sent:
+        wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))
+    return len(sent)

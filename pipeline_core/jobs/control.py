@@ -1,0 +1,119 @@
+"""Stop, resume and retry: what a person (or a gate's time-out) does to a job.
+
+Each is one transaction on the job's locked row, so of two at once one wins and the other is told so.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from pipeline_core import audit, wakeups
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Job, JobDocument, TrailEntry
+from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.jobs import lifecycle, rollup
+from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.stages.order import Stage
+from pipeline_core.stages.outcomes import TrailOutcome
+from pipeline_core.states import JobState
+from pipeline_core.tokens.actor import Actor
+
+
+def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
+    job = lifecycle.lock(session, job_id)
+    if not actor.sees(job.user_id):
+        raise NotFound(f'There is no job "{job_id}".')
+    return job
+
+
+def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
+    """Stop a job, whatever it does; a stopped one stays so.
+
+    What runs in the cluster is ended after this returns. Raises NotFound; Conflict for one that succeeded or failed.
+    """
+    with transaction() as session:
+        job = _lock_visible(session, job_id, actor)
+        if job.state == JobState.STOPPED:
+            return
+        if JobState(job.state).final:
+            raise Conflict(f"The job {job_id} has {job.state}; only one that has not ended can be stopped.")
+        before = job.state
+        lifecycle.transition(
+            session, job, JobState.STOPPED, reason=reason or f"stopped by {actor.name}", actor=actor.name
+        )
+        rollup.stop_replicas(session, job)
+        audit.record(
+            session,
+            actor,
+            audit.Action.JOB_STOP,
+            job_id,
+            reason=reason,
+            before={"state": before},
+            after={"state": job.state},
+        )
+        wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
+
+
+def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = None, ask_again: bool = False) -> None:
+    """Let a suspended job go on with the next gate that has not answered (or ask the plugin that failed once more).
+
+    `gate`, if given, must be the key of the plugin that suspended the job. With `ask_again` the gate that suspended it
+    is asked anew. Raises NotFound; Conflict when the job is not suspended, or not by this gate.
+    """
+    with transaction() as session:
+        job = _lock_visible(session, job_id, actor)
+        if job.state != JobState.SUSPENDED:
+            raise Conflict(f"The job {job_id} is {job.state}, not suspended.")
+        if gate and gate != job.suspended_by:
+            raise Conflict(f'The job {job_id} was suspended by "{job.suspended_by}", not by "{gate}".')
+        moment = now()
+        session.execute(
+            insert(TrailEntry).values(
+                job_id=job_id,
+                epoch=job.epoch,
+                stage=job.stage,
+                plugin_key=job.suspended_by,
+                outcome=TrailOutcome.ASK_AGAIN if ask_again else TrailOutcome.RESUMED,
+                started_at=moment,
+                reason=reason,
+                actor=actor.name,
+            )
+        )
+        parked_epoch = job.epoch
+        job.epoch += 1
+        lifecycle.transition(session, job, JobState.WAITING, reason=reason, actor=actor.name, moment=moment)
+        lifecycle.owe_step(session, job, Stage(job.stage), moment)
+        audit.record(
+            session,
+            actor,
+            audit.Action.JOB_RESUME,
+            job_id,
+            reason=reason,
+            before={"state": JobState.SUSPENDED},
+            after={"state": job.state},
+        )
+        wakeups.after_commit(session, wakeups.StepOwed(job_id, job.epoch, job.stage, parked_epoch))
+
+
+def retry(job_id: str, actor: Actor) -> str:
+    """Submit a failed or stopped job again, as a new job; the new job's ID. Raises NotFound, Conflict."""
+    with transaction() as session:
+        job = session.get(Job, job_id)
+        if job is None or not actor.sees(job.user_id):
+            raise NotFound(f'There is no job "{job_id}".')
+        if job.state not in (JobState.FAILED, JobState.STOPPED):
+            raise Conflict(f"The job {job_id} is {job.state}; only one that failed or was stopped can be retried.")
+        document = session.execute(select(JobDocument).where(JobDocument.job_id == job_id)).scalar_one()
+    submission = Submission.parse(
+        {
+            "userID": job.user_id,
+            "jobName": job.name,
+            "jobKind": job.kind,
+            "header": document.header,
+            "job": document.submitted,
+            "jobNameSpace": job.namespace,
+        }
+    )
+    return submit(submission, actor, retry_of=job_id)

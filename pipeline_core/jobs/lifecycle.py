@@ -1,0 +1,147 @@
+"""Changing a job's state: the one place where states change, events are written and deliveries come into being."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from pipeline_core import wakeups
+from pipeline_core.clock import now
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Event, Job, JobDocument, Step
+from pipeline_core.errors import NotFound
+from pipeline_core.features import snapshot
+from pipeline_core.jobs.ids import new_delivery_id
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.settings import settings
+from pipeline_core.stages.order import Stage
+from pipeline_core.states import TRANSITIONS, JobState
+
+REACHES_CLUSTER = (Stage.LAUNCH, Stage.CLUSTER)
+
+
+def lock(session: Session, job_id: str) -> Job:
+    """The job, locked until the transaction's end. Every change of a job begins with this.
+
+    Raises NotFound when there is no such job.
+    """
+    job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
+    if job is None:
+        raise NotFound(f'There is no job "{job_id}".')
+    return job
+
+
+def header_of(session: Session, job_id: str) -> Mapping[str, Any]:
+    """The job's header."""
+    return session.execute(select(JobDocument.header).where(JobDocument.job_id == job_id)).scalar_one()  # type: ignore[no-any-return]
+
+
+def owe_step(session: Session, job: Job, stage: Stage, moment: datetime) -> None:
+    """The job owes this stage: whoever loses the wake-up call, a sweep will find the row."""
+    session.execute(
+        insert(Step).values(
+            job_id=job.id,
+            epoch=job.epoch,
+            stage=stage,
+            owed_since=moment,
+            due_at=moment + timedelta(seconds=settings().wake_after_seconds),
+            unreachable={},
+        )
+    )
+
+
+def transition(
+    session: Session,
+    job: Job,
+    to: JobState,
+    *,
+    reason: str,
+    header: Mapping[str, Any] | None = None,
+    actor: str = "",
+    moment: datetime | None = None,
+) -> None:
+    """Change the state of a locked job, with all that goes with it in the same transaction.
+
+    A final state takes away the step that was owed, voids every older message by the epoch, and asks for the cluster
+    to be cleaned up where the job may have reached it. Raises ValueError for a change that no rule allows.
+    """
+    moment = moment or now()
+    previous = JobState(job.state)
+    if to not in TRANSITIONS[previous]:
+        raise ValueError(f"a job never changes from {previous} to {to}")
+    job.state = to
+    job.reason = reason
+    if to is JobState.SUSPENDED:
+        job.suspended_at = moment
+    elif previous is JobState.SUSPENDED:
+        job.suspended_at, job.suspended_until, job.suspended_by, job.on_timeout = None, None, "", ""
+    if to is JobState.RUNNING and job.started_at is None:
+        job.started_at = moment
+    if to.final:
+        job.finished_at = moment
+        end_step(session, job)
+        if job.stage in REACHES_CLUSTER:
+            job.cleanup = Cleanup.PENDING
+    record_event(session, job, header, previous=previous, actor=actor, moment=moment)
+
+
+def end_step(session: Session, job: Job) -> None:
+    """The job owes nothing any more, and whatever is still under way for it is void.
+
+    A launch under way may yet put something into the cluster, until its lease ends; cleaning up waits for that.
+    """
+    job.epoch += 1
+    gone = session.execute(
+        delete(Step).where(Step.job_id == job.id).returning(Step.stage, Step.lease_until)
+    ).one_or_none()
+    if gone and gone.stage == Stage.LAUNCH:
+        job.cleanup_after = gone.lease_until
+
+
+def record_event(
+    session: Session,
+    job: Job,
+    header: Mapping[str, Any] | None,
+    *,
+    previous: str,
+    actor: str,
+    moment: datetime,
+) -> None:
+    """Write the event of the job's present state, and a delivery for each subscriber that matches at this moment."""
+    job.event_sequence += 1
+    event_id = session.execute(
+        insert(Event)
+        .values(
+            job_id=job.id,
+            sequence=job.event_sequence,
+            state=job.state,
+            previous_state=previous,
+            reason=job.reason,
+            actor=actor,
+            occurred_at=moment,
+        )
+        .returning(Event.id)
+    ).scalar_one()
+    plugins = snapshot.current(session)
+    if not plugins.of(PluginType.LIFE_HOOK):
+        return
+    for plugin in plugins.subscribers(header or header_of(session, job.id), JobState(job.state)):
+        delivery_id = new_delivery_id(moment)
+        session.execute(
+            insert(Delivery).values(
+                id=delivery_id,
+                event_id=event_id,
+                job_id=job.id,
+                sequence=job.event_sequence,
+                plugin_key=plugin.key,
+                status=DeliveryStatus.WAITING,
+                created_at=moment,
+                next_at=moment,
+                published_at=moment,
+                give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
+            )
+        )
+        wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))

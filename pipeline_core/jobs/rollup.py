@@ -1,0 +1,275 @@
+"""From what the cluster says to what the job is: replicas, roles, the verdict, and the events that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from pipeline_core import wakeups
+from pipeline_core.clock import now
+from pipeline_core.clusters import cluster
+from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica
+from pipeline_core.jobs import lifecycle
+from pipeline_core.stages.order import Stage
+from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import roles as roles_of
+from pipeline_core.taskset.rollup import roll_up
+
+_RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
+_ENDED = 2
+
+
+def observe(job_id: str) -> None:
+    """Ask the cluster how a job fares, and write down what it says. Harmless at any time, for any job.
+
+    Raises ClusterAway, Unavailable.
+    """
+    observation = cluster().observe(job_id)
+    with transaction() as session:
+        job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
+        if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
+            return
+        document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one()
+        if observation is None:
+            observation = _lost(session, job)
+        if observation.attempt == job.attempt:
+            job.heard_at = now()
+            needless = apply(session, job, document, observation)
+        else:
+            needless = ()
+    if needless:
+        cluster().delete(job_id, needless)
+
+
+def _lost(session: Session, job: Job) -> Observation:
+    """What to make of a job that the cluster knows nothing of: its replicas were deleted behind our back."""
+    rows = session.execute(select(Replica).where(Replica.job_id == job.id)).scalars()
+    return Observation(
+        job.id,
+        job.attempt,
+        tuple(
+            replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
+            if not report.state.ended
+            else report
+            for report in map(_report, rows)
+        ),
+    )
+
+
+def _report(row: Replica) -> ReplicaReport:
+    return ReplicaReport(
+        role=row.role,
+        index=row.index,
+        state=ReplicaState(row.state),
+        attempt=row.attempt,
+        reason=row.reason,
+        exit_code=row.exit_code,
+        diagnostics=row.diagnostics,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        container_id=row.container_id,
+        host_ip=row.host_ip,
+        pod_name=row.pod_name,
+        pod_uid=row.pod_uid,
+        pod_ip=row.pod_ip,
+    )
+
+
+def newer(known: ReplicaReport | None, told: ReplicaReport) -> bool:
+    """Whether `told` says more than what is known: observations may arrive in any order, and states never go back."""
+    if known is None:
+        return True
+    return (told.attempt, _RANK.get(told.state, _ENDED)) >= (known.attempt, _RANK.get(known.state, _ENDED)) and not (
+        known.state.ended and told.attempt == known.attempt
+    )
+
+
+def apply(
+    session: Session,
+    job: Job,
+    document: Mapping[str, Any],
+    observation: Observation,
+    *,
+    header: Mapping[str, Any] | None = None,
+) -> tuple[ReplicaKey, ...]:
+    """Write down an observation of a locked job, with the states that follow from it.
+
+    The replicas that a decided role needs no more, for the caller to delete once the transaction has committed.
+    """
+    known = {
+        (row.role, row.index): _report(row)
+        for row in session.execute(select(Replica).where(Replica.job_id == job.id)).scalars()
+    }
+    told = [report for report in observation.replicas if newer(known.get((report.role, report.index)), report)]
+    _write(session, job.id, [report for report in told if known.get((report.role, report.index)) != report])
+    known.update({(report.role, report.index): report for report in told})
+    if observation.platform:
+        session.execute(
+            update(JobDocument).where(JobDocument.job_id == job.id).values(platform=dict(observation.platform))
+        )
+    return _judge(session, job, document, list(known.values()), header, observation.cleared)
+
+
+def _judge(
+    session: Session,
+    job: Job,
+    document: Mapping[str, Any],
+    reports: list[ReplicaReport],
+    header: Mapping[str, Any] | None,
+    cleared: bool,
+) -> tuple[ReplicaKey, ...]:
+    roles = roles_of(document)
+    found = {(report.role, report.index): report for report in reports}
+    states = {
+        role.name: [
+            found[role.name, index].state if (role.name, index) in found else ReplicaState.WAITING
+            for index in range(role.replicas)
+        ]
+        for role in roles
+    }
+    documents = session.execute(select(JobDocument.roles).where(JobDocument.job_id == job.id)).scalar_one() or {}
+    before = {name: ReplicaState(state) for name, state in documents.items()}
+    result = roll_up(roles, states, before)
+    if result.roles != before:
+        session.execute(update(JobDocument).where(JobDocument.job_id == job.id).values(roles=dict(result.roles)))
+    started = [report.started_at for report in reports if report.started_at]
+    if started and job.state == JobState.WAITING:
+        lifecycle.transition(session, job, JobState.RUNNING, reason="", header=header)
+        job.started_at = min(started)
+    if result.verdict is None:
+        return tuple(
+            ReplicaKey(role, index, found[role, index].attempt)
+            for role, index in sorted(result.stop)
+            if (role, index) in found
+        )
+    verdict = result.verdict.state
+    failed = first_failed(document, reports)
+    reason = _reason(failed) if verdict is ReplicaState.FAILED else ""
+    job.exit_code = 0 if verdict is ReplicaState.SUCCEEDED else failed.exit_code if failed else None
+    job.exit_diagnostics = failed.diagnostics if failed and verdict is ReplicaState.FAILED else ""
+    lifecycle.transition(session, job, JobState(verdict.value), reason=reason, header=header)
+    if job.state == JobState.SUCCEEDED and cleared:
+        job.cleanup = Cleanup.DONE
+    else:
+        wakeups.after_commit(session, wakeups.CleanupOwed(job.id))
+    stop_replicas(session, job)
+    return ()
+
+
+def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
+    """The first failed replica by the order of roles and by index: its exit code and log are the job's."""
+    order = {role.name: place for place, role in enumerate(roles_of(document))}
+    failed = [report for report in reports if report.state is ReplicaState.FAILED]
+    return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
+
+
+def _reason(failed: ReplicaReport | None) -> str:
+    if failed is None:
+        return "too few replicas succeeded"
+    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
+    return f"{failed.role}-{failed.index} failed: {failed.reason or 'Error'}{code}"
+
+
+def stop_replicas(session: Session, job: Job) -> None:
+    """Mark the replicas that a verdict or a stop ends."""
+    session.execute(
+        update(Replica)
+        .where(Replica.job_id == job.id, Replica.state.in_([state for state in ReplicaState if not state.ended]))
+        .values(state=ReplicaState.STOPPED, finished_at=now())
+    )
+
+
+def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
+    if not reports:
+        return
+    statement = insert(Replica)
+    columns = [column.name for column in Replica.__table__.columns if column.name not in ("job_id", "role", "index")]
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=["job_id", "role", "index"],
+            set_={name: getattr(statement.excluded, name) for name in columns},
+        ),
+        [
+            {
+                "job_id": job_id,
+                "role": report.role,
+                "index": report.index,
+                "attempt": report.attempt,
+                "state": report.state,
+                "reason": report.reason,
+                "exit_code": report.exit_code,
+                "diagnostics": report.diagnostics.replace("\0", ""),
+                "started_at": report.started_at,
+                "finished_at": report.finished_at,
+                "container_id": report.container_id,
+                "host_ip": report.host_ip,
+                "pod_name": report.pod_name,
+                "pod_uid": report.pod_uid,
+                "pod_ip": report.pod_ip,
+            }
+            for report in reports
+        ],
+    )
+
+
+def clean_up(job_id: str) -> bool:
+    """End what an ended job may have left in the cluster; whether nothing of it is left.
+
+    Raises ClusterAway, Unavailable.
+    """
+    if not cluster().delete(job_id):
+        return False
+    with transaction() as session:
+        return (
+            session.execute(
+                update(Job)
+                .where(
+                    Job.id == job_id,
+                    Job.cleanup == Cleanup.PENDING,
+                    (Job.cleanup_after.is_(None)) | (Job.cleanup_after < now()),
+                )
+                .values(cleanup=Cleanup.DONE)
+                .returning(Job.id)
+            ).one_or_none()
+            is not None
+        )
+
+
+def unheard(older_than: datetime, limit: int) -> list[str]:
+    """Launched jobs that were not heard of since that time, the longest unheard first."""
+    with transaction() as session:
+        return list(
+            session.execute(
+                select(Job.id)
+                .where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None), Job.heard_at < older_than)
+                .order_by(Job.heard_at)
+                .limit(limit)
+            ).scalars()
+        )
+
+
+def uncleaned(limit: int) -> list[str]:
+    """Ended jobs of which something may be left in the cluster."""
+    with transaction() as session:
+        return list(
+            session.execute(
+                select(Job.id).where(Job.cleanup == Cleanup.PENDING).order_by(Job.id).limit(limit)
+            ).scalars()
+        )
+
+
+def withdraw(job_id: str) -> None:
+    """Delete what a launch has just put into the cluster for a job that was stopped under its hands."""
+    with transaction() as session:
+        ended = session.execute(select(Job.finished_at).where(Job.id == job_id)).scalar_one_or_none() is not None
+        session.execute(update(Job).where(Job.id == job_id, Job.finished_at.is_not(None)).values(cleanup_after=None))
+    if ended:
+        clean_up(job_id)

@@ -1,0 +1,149 @@
+"""Calling a plugin: attempts, the guard before each, and what the answer's status means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+
+from redis import Redis
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity import wait_random_exponential as random_exponential
+
+from pipeline_core.plugins.deadline import Deadline
+from pipeline_core.plugins.failures import BadAnswer, CircuitOpen, NoRoom, NotToBeHad
+from pipeline_core.plugins.guard import Guard
+from pipeline_core.plugins.headers import call_headers
+from pipeline_core.plugins.packet import Endpoint
+from pipeline_core.plugins.text import clean
+from pipeline_core.plugins.transport import Response, Transport
+from pipeline_core.settings import Settings, settings
+
+BUSY = frozenset({429, 502, 503, 504})
+"""Statuses by which a plugin, or a proxy in front of it, says that it is not to be had at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with status 200. `seconds` is how long the last of the `attempts` took."""
+
+    body: bytes
+    attempts: int
+    seconds: float
+
+
+class Client:
+    """Calls plugins; one per process is enough, and threads may share it."""
+
+    def __init__(self, transport: Transport, guard: Guard, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._transport = transport
+        self._guard = guard
+        self._sleep = sleep
+
+    @classmethod
+    def configured(cls, settings: Settings, redis: Redis | None = None) -> Client:
+        """As the settings say; `redis` as for `Guard.configured`."""
+        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis))
+
+    def call(
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        *,
+        job_id: str,
+        idempotency_key: str,
+        deadline: float,
+        request_id: str = "",
+    ) -> Reply:
+        """Ask the plugin, up to `max_attempts` times while it is not to be had.
+
+        `idempotency_key` is the same for every attempt, and is the message's id where it is signed. `deadline` is a
+        reading of `time.monotonic()`: no attempt and no pause goes beyond it, however long the endpoint's own time-out.
+
+        Raises NotToBeHad (NoRoom and CircuitOpen at once, without a pause) and BadAnswer, both with `attempts`.
+        """
+        attempts = 0
+
+        def attempt() -> Reply:
+            nonlocal attempts
+            limit = _limit(endpoint.timeout_seconds, deadline)
+            with self._guard.entered(endpoint.key, limit.seconds):
+                attempts += 1
+                headers = call_headers(
+                    endpoint, body, job_id=job_id, idempotency_key=idempotency_key, request_id=request_id
+                )
+                started = time.monotonic()
+                answer = _accepted(self._transport.post(endpoint.address, body, headers, limit), endpoint)
+                return Reply(answer, attempts, time.monotonic() - started)
+
+        retrying = Retrying(
+            retry=_AGAIN,
+            wait=_pause,
+            stop=stop_after_attempt(endpoint.max_attempts) | stop_before_delay(deadline - time.monotonic()),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(attempt)
+        except (NotToBeHad, BadAnswer) as failure:
+            failure.attempts = attempts
+            raise
+
+
+@cache
+def client() -> Client:
+    """This process's client."""
+    return Client.configured(settings())
+
+
+def _limit(timeout: float, deadline: float) -> Deadline:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise NotToBeHad("the time for the stage was used up before it could be asked")
+    return Deadline.after(min(timeout, left))
+
+
+def _accepted(response: Response, endpoint: Endpoint) -> bytes:
+    if response.status == 200:
+        return response.body
+    words = clean(response.body, hide=_secrets(endpoint))
+    cause = f"status {response.status}" + (f": {words}" if words else "")
+    if response.status in BUSY:
+        raise NotToBeHad(cause, retry_after=retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
+    if 300 <= response.status < 400:
+        raise BadAnswer(f"status {response.status}: redirects are not followed")
+    raise BadAnswer(cause)
+
+
+def _secrets(endpoint: Endpoint) -> list[str]:
+    """All that must not come back in a message, should the plugin repeat what it was sent; the longest first."""
+    words = {endpoint.authorization, endpoint.authorization.partition(" ")[2], endpoint.signing_secret}
+    return sorted(filter(None, words), key=len, reverse=True)
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds that a `Retry-After` header (RFC 9110, 10.2.3: seconds or a date) asks for; None if it is neither."""
+    text = (value or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _again(error: BaseException) -> bool:
+    return isinstance(error, NotToBeHad) and not isinstance(error, NoRoom | CircuitOpen)
+
+
+def _pause(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, NotToBeHad) else None
+    return max(_BACKOFF(state), asked or 0.0)
+
+
+_AGAIN = retry_if_exception(_again)
+_BACKOFF = random_exponential(multiplier=0.2, max=5.0, min=0.05)

@@ -1,0 +1,39 @@
+"""The headers of a call."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.plugins.packet import Endpoint, header_text
+from pipeline_core.plugins.signing import signature_headers
+
+_AUTHORIZATION = re.compile(r"[!-~]+(?: [!-~]+)*")
+
+
+def check_authorization(text: str, field: str = "authorization") -> None:
+    """Raises WrongParameter, without naming the secret, unless `text` can stand in an `Authorization` header."""
+    if not _AUTHORIZATION.fullmatch(text):
+        problem = "must be visible ASCII characters with single spaces between words, such as 'Bearer …'"
+        raise WrongParameter(f"{field} {problem}", errors={field: [problem]})
+
+
+def call_headers(
+    endpoint: Endpoint, body: bytes, *, job_id: str, idempotency_key: str, request_id: str
+) -> dict[str, str]:
+    """All headers of one attempt, signed as of now if the endpoint has a secret."""
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "*/*",
+        "User-Agent": "pipeline",
+        "Idempotency-Key": idempotency_key,
+        "X-Job-ID": header_text(job_id),
+    }
+    if request_id:
+        headers["X-Request-ID"] = header_text(request_id)
+    if endpoint.authorization:
+        headers["Authorization"] = endpoint.authorization
+    if endpoint.signing_secret:
+        headers |= signature_headers(endpoint.signing_secret, idempotency_key, body, datetime.now(UTC))
+    return headers

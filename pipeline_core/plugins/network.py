@@ -1,0 +1,168 @@
+"""Which addresses may be called, and connections that go to exactly the address that was checked.
+
+A name is resolved once, when a connection is made; every address that it has is checked, and the connection is made to
+one of those, so a name that resolves differently a moment later gains nothing. The name itself still stands in the Host
+header and in the TLS handshake.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import queue
+import re
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.plugins.deadline import Deadline
+from pipeline_core.plugins.failures import AddressRefused, NotToBeHad
+from pipeline_core.settings import Network
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+ALWAYS_REFUSED: dict[Network, str] = {
+    ipaddress.ip_network(network): kind
+    for network, kind in {
+        "169.254.0.0/16": "link-local",
+        "fe80::/10": "link-local",
+        "fd00:ec2::/32": "a cloud metadata address (AWS)",
+        "fd20:ce::254/128": "a cloud metadata address (Google Cloud)",
+        "100.100.100.200/32": "a cloud metadata address (Alibaba Cloud)",
+        "168.63.129.16/32": "a cloud metadata address (Azure)",
+        "192.0.0.192/32": "a cloud metadata address (Oracle Cloud)",
+        "fd00:42::42/128": "a cloud metadata address (Scaleway)",
+    }.items()
+}
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_PORT = re.compile(r":0*(?:/|\?|$)")
+_BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+
+
+def refusal(address: Address, networks: Sequence[Network]) -> str | None:
+    """Why `address` may not be called, or None. `networks` are those that may; none of them means all."""
+    forms = list(_forms(address))
+    for network, kind in ALWAYS_REFUSED.items():
+        if any(form in network for form in forms):
+            return f"{address} is {kind}, which is never called"
+    actual = address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
+    if networks and not any(actual in network for network in networks):
+        return f"{address} is in none of the networks that plugins may live in"
+    return None
+
+
+def _forms(address: Address) -> Iterator[Address]:
+    """The address and every IPv4 address that a router or the kernel may take it for."""
+    yield address
+    if isinstance(address, ipaddress.IPv6Address):
+        embedded = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+        if address in _NAT64 or address in _COMPATIBLE:
+            embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        yield from (form for form in embedded if form is not None)
+
+
+def check_address(url: str, networks: Sequence[Network] = (), field: str = "callAddress") -> None:
+    """Raises WrongParameter unless `url` is an absolute http or https URL that a plugin may be called at.
+
+    Names are not resolved here: what they stand for is checked at every new connection.
+    """
+    problem = _address_problem(url, networks)
+    if problem:
+        raise WrongParameter(f"{field} {problem}", errors={field: [problem]})
+
+
+def _address_problem(url: str, networks: Sequence[Network]) -> str | None:
+    if _BLANKS.search(url):
+        return "must not contain blanks, control characters or backslashes"
+    try:
+        parts = parse_url(url)
+    except LocationParseError:
+        return "must be an absolute URL such as http://host:8080/path, with a port from 1 to 65535"
+    if parts.scheme not in ("http", "https") or not parts.host:
+        return "must be an absolute http or https URL such as http://host:8080/path"
+    if parts.auth is not None:
+        return "must not contain a user name or password; use `authorization`"
+    if parts.fragment is not None:
+        return "must not contain a fragment (#…)"
+    if parts.port == 0 or (parts.port is None and _PORT.search(parts.netloc or "")):
+        return "must have a port from 1 to 65535, or none"
+    literal = _literal(parts.host)
+    return refusal(literal, networks) if literal else None
+
+
+def _literal(host: str) -> Address | None:
+    """The address that `host` spells out, in any form that the resolver knows (`0xA9FEA9FE`); None for a name."""
+    try:
+        return _address(host.strip("[]"))
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None
+
+
+def _address(text: str) -> Address:
+    return ipaddress.ip_address(text.partition("%")[0])
+
+
+def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadline) -> socket.socket:
+    """A connected socket. Raises AddressRefused when any address of `host` is refused, and NotToBeHad."""
+    candidates = _resolve(host.strip("[]"), port, deadline)
+    for *_, address in candidates:
+        problem = refusal(_address(str(address[0])), networks)
+        if problem:
+            raise AddressRefused(f"its address was refused: {problem}")
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in candidates:
+        try:
+            return _connected(socket.socket(family, kind, protocol), address, deadline)
+        except OSError as error:
+            failure = error
+    if isinstance(failure, TimeoutError):
+        raise NotToBeHad(f"no connection within {deadline}") from failure
+    raise NotToBeHad(f"no connection: {failure.strerror if failure else 'its name has no address'}") from failure
+
+
+def _connected(connection: socket.socket, address: _Socket, deadline: Deadline) -> socket.socket:
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(deadline.remaining())
+        connection.connect(address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+_Socket = tuple[str | int, ...] | tuple[int, bytes]
+_Candidate = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Socket]
+
+
+def _resolve(host: str, port: int, deadline: Deadline) -> list[_Candidate]:
+    """`getaddrinfo` knows no time-out, so it runs in a thread that is left behind when it takes too long."""
+    found: queue.SimpleQueue[list[_Candidate] | OSError | UnicodeError] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+        except (OSError, UnicodeError) as error:
+            found.put(error)
+
+    if _literal(host):
+        look_up()
+    else:
+        threading.Thread(target=look_up, name="resolve", daemon=True).start()
+    try:
+        outcome = found.get(timeout=deadline.remaining())
+    except (queue.Empty, TimeoutError):
+        raise NotToBeHad(f"its name was not resolved within {deadline}") from None
+    if isinstance(outcome, socket.gaierror):
+        raise NotToBeHad(f"its name could not be resolved: {outcome.strerror}") from outcome
+    if isinstance(outcome, OSError | UnicodeError):
+        raise NotToBeHad("its name could not be resolved") from outcome
+    return outcome

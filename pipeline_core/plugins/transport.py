@@ -1,0 +1,180 @@
+"""One HTTP request, bounded in time and size, over connections that are kept alive.
+
+This is urllib3 without what `requests` puts around it, and for that reason there are no proxies from the environment,
+no redirects, no cookies and no `.netrc`. A read time-out alone bounds only the pause between two bytes; here every send
+and receive is given what is left until the deadline, so a server that drips is cut off too.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import DecodeError, HTTPError, LocationValueError, ProtocolError, ReadTimeoutError, SSLError
+
+from pipeline_core.plugins.deadline import Deadline
+from pipeline_core.plugins.failures import BadAnswer, CallFailed, NotToBeHad
+from pipeline_core.plugins.network import connect
+from pipeline_core.settings import Network
+
+MAX_ANSWER = 8 * 1024 * 1024
+"""Bytes that an answer may have after its Content-Encoding is undone."""
+_MAX_ERROR = 4096
+_BLOCK = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """`body` is whole when `status` is 200; otherwise only its beginning is read, for a message."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """Posts requests; safe to share among threads, and to use in a process that was forked later."""
+
+    def __init__(self, networks: Sequence[Network] = ()) -> None:
+        self._networks = networks
+        self._owner = -1
+        self._manager = urllib3.PoolManager()
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Response:
+        """Raises NotToBeHad (no connection, not in time, cut off) and BadAnswer (refused, too large, not HTTP)."""
+        reset = _BOUNDS.set((self._networks, deadline))
+        try:
+            answer = self._pools().urlopen(
+                "POST",
+                url,
+                body=body,
+                headers=headers,
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                timeout=urllib3.Timeout(deadline.remaining()),
+            )
+            try:
+                return Response(answer.status, answer.headers, _read(answer))
+            finally:
+                answer.close()
+        except (HTTPError, OSError) as error:
+            raise _failure(error, deadline) from error
+        finally:
+            _BOUNDS.reset(reset)
+
+    def _pools(self) -> urllib3.PoolManager:
+        """A connection must not be shared with a parent process, so each process has its own."""
+        if self._owner != os.getpid():
+            self._manager = urllib3.PoolManager(num_pools=256, maxsize=64)
+            self._manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+            self._owner = os.getpid()
+        return self._manager
+
+
+def _read(answer: urllib3.BaseHTTPResponse) -> bytes:
+    if answer.status != 200:
+        try:
+            return answer.read(_MAX_ERROR)
+        except HTTPError:
+            return b""
+    body = answer.read(MAX_ANSWER + 1)
+    if len(body) > MAX_ANSWER:
+        raise BadAnswer(f"its answer is larger than {MAX_ANSWER >> 20} MiB")
+    return body
+
+
+def _failure(error: HTTPError | OSError, deadline: Deadline) -> CallFailed:
+    inner = next((arg for arg in error.args if isinstance(arg, Exception)), error)
+    match error:
+        case ReadTimeoutError():
+            return NotToBeHad(f"no answer within {deadline}")
+        case SSLError():
+            return NotToBeHad(f"TLS failed: {_tls_reason(inner)}")
+        case DecodeError():
+            return BadAnswer("its answer is not what its Content-Encoding says")
+        case LocationValueError():
+            return BadAnswer("its address cannot be called")
+        case ProtocolError() | OSError():
+            if isinstance(inner, TimeoutError):
+                return NotToBeHad(f"no answer within {deadline}")
+            closed = http.client.RemoteDisconnected | http.client.IncompleteRead
+            if isinstance(inner, http.client.HTTPException) and not isinstance(inner, closed):
+                return BadAnswer("its answer is not HTTP")
+            return NotToBeHad("the connection was closed before the answer was complete")
+        case _:
+            return BadAnswer("its answer is not HTTP")
+
+
+def _tls_reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return (getattr(error, "reason", None) or type(error).__name__).replace("_", " ").lower()
+
+
+_BOUNDS: ContextVar[tuple[Sequence[Network], Deadline]] = ContextVar("bounds")
+"""The networks and the deadline of the call that this thread makes: urllib3 has no other way to its connections."""
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket; each read may take what is left until the deadline."""
+
+    def __init__(self, connection: socket.socket, source: io.RawIOBase, deadline: Deadline) -> None:
+        self._connection, self._source, self._deadline = connection, source, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._connection.settimeout(self._deadline.remaining())
+        return self._source.readinto(buffer)
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        _, deadline = _BOUNDS.get()
+        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline), _BLOCK)
+
+
+class _BoundedHTTP(HTTPConnection):
+    response_class = _TimedResponse
+
+    def _new_conn(self) -> socket.socket:
+        return connect(self._dns_host, self.port, *_BOUNDS.get())
+
+    def send(self, data: Any) -> None:
+        """In blocks, because TLS begins its time-out anew with every record."""
+        if self.sock is None:
+            self.connect()
+        assert self.sock is not None
+        _, deadline = _BOUNDS.get()
+        view = memoryview(data)
+        for start in range(0, len(view), _BLOCK):
+            self.sock.settimeout(deadline.remaining())
+            self.sock.sendall(view[start : start + _BLOCK])
+
+
+class _BoundedHTTPS(_BoundedHTTP, HTTPSConnection):
+    pass
+
+
+class _HTTPPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _BoundedHTTP
+
+
+class _HTTPSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _BoundedHTTPS

@@ -1,0 +1,38 @@
+"""Encryption of secrets at rest (Fernet), with the keys of `PIPELINE_SECRET_KEY`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import settings
+
+
+def encrypt(text: str) -> str:
+    """`text` encrypted with the first key. Raises ConfigurationError without a valid key."""
+    return _cipher(settings().secret_key).encrypt(text.encode()).decode()
+
+
+def decrypt(token: str) -> str:
+    """What was given to `encrypt`, under any of the keys. Raises ConfigurationError when none of them fits."""
+    try:
+        return _cipher(settings().secret_key).decrypt(token.encode()).decode()
+    except InvalidToken:
+        raise ConfigurationError(
+            "a stored secret cannot be decrypted with any key of PIPELINE_SECRET_KEY; add the one it was stored with"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _cipher(keys: str) -> MultiFernet:
+    words = [word.strip() for word in keys.split(",") if word.strip()]
+    if not words:
+        raise ConfigurationError("PIPELINE_SECRET_KEY is not set, so secrets can be neither stored nor read")
+    try:
+        return MultiFernet([Fernet(word) for word in words])
+    except ValueError:
+        raise ConfigurationError(
+            "PIPELINE_SECRET_KEY must be keys of 32 bytes as URL-safe base64, comma-separated"
+        ) from None

@@ -1,0 +1,75 @@
+"""What a condition's `expect` accepts.
+
+Regular expressions are RE2's (https://github.com/google/re2/wiki/Syntax): they take linear time whatever the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import re2
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.selectors.faults import cut
+
+FLAGS = "ims"
+_METACHARACTERS = frozenset(r"\.+*?()[]{}|^$")
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.never_capture = True
+
+
+def compile_expect(expect: str) -> Callable[[str], bool]:
+    """A function that tells whether a text is what `expect` describes.
+
+    `/re/` with the flags `i`, `m`, `s` is searched anywhere. Any other text accepts the text that equals it and, when
+    it is a regular expression, each text that this matches as a whole.
+
+    Raises WrongParameter for a `/re/` that does not compile or has other flags.
+    """
+    if (slashed := _slashed(expect)) is not None:
+        return _searching(expect, *slashed)
+    if _METACHARACTERS.isdisjoint(expect):
+        return expect.__eq__
+    try:
+        pattern = _compile(expect)
+    except ValueError:
+        return expect.__eq__
+    return lambda text: text == expect or pattern.fullmatch(_utf8(text)) is not None
+
+
+def _slashed(expect: str) -> tuple[str, str] | None:
+    """Body and flags of a text that begins with `/` and has a later unescaped `/` with only letters behind it."""
+    head, _, letters = expect.rpartition("/")
+    escaped = (len(head) - len(head.rstrip("\\"))) % 2
+    if not head.startswith("/") or escaped or not (letters.isalpha() or letters == ""):
+        return None
+    return head[1:], letters
+
+
+def _searching(expect: str, body: str, flags: str) -> Callable[[str], bool]:
+    if not set(flags) <= set(FLAGS):
+        raise WrongParameter(
+            f'"{cut(expect)}" reads as a regular expression with the flags "{cut(flags)}" (there are i, m and s); '
+            f"a path is written ^{cut(expect)}$"
+        )
+    try:
+        pattern = _compile(f"(?{flags}){body}" if flags else body)
+    except ValueError as error:
+        raise WrongParameter(f'"{cut(expect)}" holds no valid regular expression (RE2): {cut(str(error))}') from error
+    return lambda text: pattern.search(_utf8(text)) is not None
+
+
+def _compile(pattern: str) -> Any:
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0]
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else reason) from error
+
+
+def _utf8(text: str) -> bytes:
+    # RE2 is given bytes: a str it would encode anew and then count characters in; lone surrogates would not encode.
+    return text.encode("utf-8", "replace")

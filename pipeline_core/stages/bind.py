@@ -1,0 +1,41 @@
+"""Binding: at most one binder chooses the scheduler; without one the cluster's default schedules the pods."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from pipeline_core.plugins import answers
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.stages.asking import Unanswered, ask, budget, encode, ignored_entries, settle
+from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
+from pipeline_core.stages.refusal import as_bad_answer
+from pipeline_core.taskset.additive import binding
+from pipeline_core.taskset.change import Change
+from pipeline_core.taskset.merge import decorated
+from pipeline_core.taskset.patch import patch
+from pipeline_core.taskset.schema import check_size
+
+
+def run(claim: Claim) -> Outcome:
+    """Ask the binder that matches, if any does."""
+    base = claim.job or {}
+    plugins = claim.plugins.matching(PluginType.SCHEDULER_BINDER, claim.header)
+    if not plugins:
+        return Advance()
+    if len(plugins) > 1:
+        several = ", ".join(plugin.key for plugin in plugins)
+        return Fail(trail=(), reason=f"A job takes at most one SchedulerBinder; several match: {several}.")
+    (binder,) = plugins
+
+    def read(body: bytes) -> Change:
+        answer = answers.taskset(body)
+        with as_bad_answer():
+            check_size(answer)
+            return binding(base, answer)
+
+    result = ask(claim, binder, encode(claim), time.monotonic() + budget(plugins), read)
+    if isinstance(result, Unanswered):
+        return settle([result], ()) or Advance(trail=ignored_entries([result]))
+    entry = replace(result.entry, patch=patch(base, result.value))
+    return Advance(trail=[entry], taskset=decorated(base, [(binder.key, result.value)]))

@@ -1,0 +1,62 @@
+"""Gates: one after the other, in sequence order, each asked once for a job unless it wants to be asked again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from pipeline_core.plugins import answers
+from pipeline_core.plugins.answers import Decision, GateAnswer
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.stages.asking import Unanswered, answered, ask, budget, encode, ignored_entries, settle
+from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome, Stop, Suspend
+
+ASK_AGAIN = "ask"
+"""`on_timeout` of a suspension whose gate is to be asked anew when its time is over."""
+
+Renew = Callable[[list[Entry]], None]
+
+
+def run(claim: Claim, renew: Renew) -> Outcome:
+    """Ask the gates that have not answered. `renew` writes entries down and holds the lease anew; before each gate but
+    the first it is called with what the one before has said."""
+    earlier = answered(claim)
+    gates = [
+        plugin for plugin in claim.plugins.matching(PluginType.ACCESS_GATE, claim.header) if plugin.key not in earlier
+    ]
+    body = encode(claim)
+    unwritten: list[Entry] = []
+    for gate in gates:
+        if unwritten:
+            renew(unwritten)
+            unwritten = []
+        result = ask(claim, gate, body, time.monotonic() + budget([gate]), answers.gate)
+        if isinstance(result, Unanswered):
+            if outcome := settle([result], ()):
+                return outcome
+            unwritten = ignored_entries([result])
+            continue
+        answer = result.value
+        entry = replace(result.entry, decision=answer.decision, reason=answer.reason)
+        match answer.decision:
+            case Decision.PASS:
+                unwritten = [entry]
+            case Decision.SUSPEND:
+                return _suspend(gate.key, answer, entry)
+            case Decision.STOP:
+                return Stop(trail=[entry], reason=answer.reason or f"stopped by {gate.key}")
+    return Advance(trail=unwritten)
+
+
+def _suspend(key: str, answer: GateAnswer, entry: Entry) -> Suspend:
+    again = answer.ask_again_after_seconds
+    timed = answer.suspend_for_seconds
+    on_timeout = ASK_AGAIN if again is not None else answer.on_timeout if timed is not None else ""
+    return Suspend(
+        trail=[entry],
+        plugin_key=key,
+        reason=answer.reason or f"suspended by {key}",
+        seconds=again if again is not None else timed,
+        on_timeout=on_timeout,
+    )

@@ -1,0 +1,140 @@
+"""From the states of replicas to those of roles, of the TaskSet and of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import Action, Event, Role
+
+_EVENTS = {ReplicaState.SUCCEEDED: Event.ROLE_SUCCEEDED, ReplicaState.FAILED: Event.ROLE_FAILED}
+_VERDICTS = {Action.TASKSET_SUCCEEDED: ReplicaState.SUCCEEDED, Action.TASKSET_FAILED: ReplicaState.FAILED}
+_UNDECIDED: Mapping[str, ReplicaState] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one attempt of a TaskSet ended, why, as a sentence, and which role caused it, if a single one did."""
+
+    state: ReplicaState
+    reason: str
+    role: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollUp:
+    """What follows from the replicas' states.
+
+    `roles` are the roles' states, `verdict` how the TaskSet ended (None while it has not), `stop` the replicas, as role
+    and index, that have not ended and no longer matter.
+    """
+
+    roles: Mapping[str, ReplicaState]
+    state: ReplicaState
+    verdict: Verdict | None
+    stop: frozenset[tuple[str, int]]
+
+
+def role_state(
+    role: Role, replicas: Sequence[ReplicaState], before: ReplicaState = ReplicaState.WAITING
+) -> ReplicaState:
+    """The role's state. `replicas` are in any order, those that nothing is known of may be left out.
+
+    A replica counts as failed when it has failed for good: one that will be tried again is still running. `before` is
+    the role's last known state; a verdict that was made stands.
+    """
+    if before.ended:
+        return before
+    if replicas.count(ReplicaState.SUCCEEDED) >= role.min_succeeded:
+        return ReplicaState.SUCCEEDED
+    if replicas.count(ReplicaState.FAILED) >= role.max_failed:
+        return ReplicaState.FAILED
+    if len(replicas) >= role.replicas and all(state.ended for state in replicas):
+        return ReplicaState.FAILED
+    if before is ReplicaState.RUNNING or any(state is not ReplicaState.WAITING for state in replicas):
+        return ReplicaState.RUNNING
+    return ReplicaState.WAITING
+
+
+def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> Verdict | None:
+    """How the TaskSet ends by its roles' states, None while it goes on.
+
+    The roles are asked in the document's order, the rules of each in theirs: the first that decides wins.
+    """
+    for role in roles:
+        if verdict := _decided_by(role, states[role.name]):
+            return verdict
+    if not all(states[role.name].ended for role in roles):
+        return None
+    for role in roles:
+        if states[role.name] is not ReplicaState.SUCCEEDED:
+            return Verdict(ReplicaState.FAILED, f"all roles ended, and role {role.name} {_how(states[role.name])}")
+    return Verdict(ReplicaState.SUCCEEDED, "all roles succeeded")
+
+
+def taskset_state(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> ReplicaState:
+    """The TaskSet's state by its roles' states: waiting until the first replica starts."""
+    if verdict := taskset_verdict(roles, states):
+        return verdict.state
+    waiting = all(state is ReplicaState.WAITING for state in states.values())
+    return ReplicaState.WAITING if waiting else ReplicaState.RUNNING
+
+
+def job_state(taskset: ReplicaState, before: JobState) -> JobState:
+    """The launched job's state by its TaskSet's; a new attempt of the whole TaskSet keeps the job running."""
+    if before.final:
+        return before
+    if before is JobState.RUNNING and taskset is ReplicaState.WAITING:
+        return before
+    return JobState(taskset.value)
+
+
+def roll_up(
+    roles: Sequence[Role],
+    replicas: Mapping[str, Sequence[ReplicaState]],
+    before: Mapping[str, ReplicaState] = _UNDECIDED,
+    verdict: Verdict | None = None,
+) -> RollUp:
+    """Everything that follows from the states of all replicas of one attempt.
+
+    `replicas` has, for each role, the state of every replica by its index. `before` are the last known states of the
+    roles, `verdict` the TaskSet's when one was made. Roles that the TaskSet's verdict overtook are `stopped`.
+    """
+    states = {
+        role.name: role_state(role, replicas.get(role.name, ()), before.get(role.name, ReplicaState.WAITING))
+        for role in roles
+    }
+    verdict = verdict or taskset_verdict(roles, states)
+    if verdict:
+        overtaken = {name: ReplicaState.STOPPED for name, state in states.items() if not state.ended}
+        return RollUp(states | overtaken, verdict.state, verdict, _going_on(roles, replicas, states | overtaken))
+    return RollUp(states, taskset_state(roles, states), None, _going_on(roles, replicas, states))
+
+
+def _going_on(
+    roles: Sequence[Role], replicas: Mapping[str, Sequence[ReplicaState]], states: Mapping[str, ReplicaState]
+) -> frozenset[tuple[str, int]]:
+    """Replicas of roles that have ended that have not ended themselves; unknown ones may yet appear."""
+    return frozenset(
+        (role.name, index)
+        for role in roles
+        if states[role.name].ended
+        for index in range(role.replicas)
+        if index >= len(known := replicas.get(role.name, ())) or not known[index].ended
+    )
+
+
+def _decided_by(role: Role, state: ReplicaState) -> Verdict | None:
+    if state not in _EVENTS:
+        return None
+    for rule in role.event_policy:
+        if rule.event in (_EVENTS[state], Event.ROLE_COMPLETED) and rule.action is not Action.NO_ACTION:
+            verdict = _VERDICTS.get(rule.action, state)
+            return Verdict(verdict, f"role {role.name} {_how(state)} ({rule.event} → {rule.action})", role.name)
+    return None
+
+
+def _how(state: ReplicaState) -> str:
+    return "was stopped" if state is ReplicaState.STOPPED else state.value

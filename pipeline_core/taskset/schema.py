@@ -1,0 +1,127 @@
+"""Whether a document is a TaskSet that can run, and if not, where and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from typing import Any, cast
+
+from jsonschema import Draft202012Validator, ValidationError
+
+from pipeline_core.errors import TooLarge, WrongParameter
+from pipeline_core.taskset import document as taskset_document
+from pipeline_core.taskset.values import Json, Path, path_text, shown, unusable
+
+MAX_BYTES = 900 * 1024
+"""Bytes of compact JSON in UTF-8 that a TaskSet may have: it must fit a ConfigMap, which holds 1 MiB."""
+
+MAX_ERRORS = 20
+"""How many errors one check reports at most."""
+
+Problem = tuple[Path, str]
+
+
+class TaskSetError(WrongParameter):
+    """The document is not a TaskSet that can run."""
+
+
+@cache
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema (draft 2020-12) of a TaskSet. Each part's `description` says what is right there."""
+    text = files(__package__).joinpath("taskset.schema.json").read_text(encoding="utf-8")
+    parsed: Mapping[str, Any] = json.loads(text)
+    return parsed
+
+
+def check(document: Json) -> None:
+    """Make sure that `document`, any JSON value, is a TaskSet that can run.
+
+    Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most MAX_ERRORS.
+    """
+    if junk := unusable(document):
+        raise _error([junk])
+    if problems := list(islice(_against_schema(document), MAX_ERRORS)):
+        raise _error(problems)
+    if problems := list(islice(_against_rules(document), MAX_ERRORS)):
+        raise _error(problems)
+
+
+def check_size(document: Json, whose: str = "the TaskSet") -> None:
+    """Make sure that the document is not above MAX_BYTES. `whose` begins the error's sentence. Raises TooLarge."""
+    size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > MAX_BYTES:
+        raise TooLarge(f"{whose} has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap")
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(schema())
+
+
+def _error(problems: Iterable[Problem]) -> TaskSetError:
+    errors: dict[str, list[str]] = {}
+    for path, sentence in problems:
+        errors.setdefault(path_text(path), []).append(sentence)
+    (first, (sentence, *_)), *others = errors.items()
+    more = f" (and {len(others)} more)" if others else ""
+    return TaskSetError(f"The TaskSet is wrong: {first} {sentence}{more}", errors=errors)
+
+
+def _against_schema(document: Json) -> Iterator[Problem]:
+    for error in _validator().iter_errors(document):
+        yield _told(error)
+
+
+def _told(error: ValidationError) -> Problem:
+    path, part = tuple(error.absolute_path), cast(dict[str, Any], error.schema)
+    if error.validator == "required":
+        # The library reports each missing key by itself, in the schema's order, but names it in its message only.
+        missing = next(key for key in part["required"] if error.message.startswith(f"{key!r} is"))
+        right = part["properties"][missing].get("description")
+        return (*path, missing), "is missing" + (f"; right would be: {right}" if right else "")
+    return path, f"is {shown(error.instance)}; right would be: {part['description']}"
+
+
+def _against_rules(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a schema cannot say: names that must be unique, and numbers that bound each other."""
+    entries = document["spec"]["roles"]
+    roles: Path = ("spec", "roles")
+    yield from _repeated(((*roles, index, "name"), role["name"]) for index, role in enumerate(entries))
+    for index, role in enumerate(taskset_document.roles(document)):
+        policy: Path = (*roles, index, "completionPolicy")
+        for key, value in (("minSucceeded", role.min_succeeded), ("maxFailed", role.max_failed)):
+            if value > role.replicas:
+                yield (*policy, key), f"is {value}, more than the role's replicas; right would be: 1 to {role.replicas}"
+        yield from _pod((*roles, index, "template", "spec"), entries[index]["template"]["spec"])
+
+
+def _pod(path: Path, pod: Mapping[str, Any]) -> Iterator[Problem]:
+    containers: list[tuple[Path, Mapping[str, Any]]] = [
+        ((*path, kind, index), container)
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(pod.get(kind) or ())
+    ]
+    volumes = [
+        ((*path, "volumes", index, "name"), volume["name"]) for index, volume in enumerate(pod.get("volumes") or ())
+    ]
+    yield from _repeated(((*where, "name"), container["name"]) for where, container in containers)
+    yield from _repeated(volumes)
+    known = {name for _, name in volumes}
+    for where, container in containers:
+        mounts = [((*where, "volumeMounts", i), mount) for i, mount in enumerate(container.get("volumeMounts") or ())]
+        yield from _repeated(((*at, "mountPath"), mount["mountPath"]) for at, mount in mounts)
+        for at, mount in mounts:
+            if mount["name"] not in known:
+                yield (*at, "name"), f"is {shown(mount['name'])}; right would be: the name of one of the pod's volumes"
+
+
+def _repeated(named: Iterable[tuple[Path, Hashable]]) -> Iterator[Problem]:
+    first: dict[Hashable, Path] = {}
+    for path, name in named:
+        if name in first:
+            yield path, f"is {shown(name)}, as is {path_text(first[name])}; right would be: each name once"
+        else:
+            first[name] = path

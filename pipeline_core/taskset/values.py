@@ -1,0 +1,104 @@
+"""JSON values: their paths as people read them, their equality, and what none of them may contain."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+Json = Any
+"""None, a boolean, a number, a text, a list or a dictionary with texts as keys: what `json.loads` gives."""
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the root of a document to one of its values."""
+
+MAX_DEPTH = 64
+"""Levels of objects and lists in a document. Everything that descends into documents relies on it."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = 60
+
+
+def path_text(path: Path) -> str:
+    """A path as errors print it: `spec.roles[0].name`, `metadata.labels["a/b"]`; the root is `.`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(part[:_SHOWN], ensure_ascii=False)}]"
+    return text or "."
+
+
+def at(document: Json, path: Path) -> Json:
+    """The value at `path`. Raises KeyError, IndexError or TypeError when there is none."""
+    for part in path:
+        document = document[part]
+    return document
+
+
+def shown(value: Json) -> str:
+    """A short picture of `value` for an error's sentence."""
+    if isinstance(value, dict):
+        return "an object" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    text = json.dumps(value[: _SHOWN + 1] if isinstance(value, str) else value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def frozen(value: Json) -> Hashable:
+    """A hashable stand-in, equal for equal JSON: `1` and `1.0` are equal, `1` and `true` are not."""
+    if isinstance(value, dict):
+        return "object", frozenset((key, frozen(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return "list", tuple(map(frozen, value))
+    if isinstance(value, bool):
+        return "boolean", value
+    scalar: Hashable = value
+    return scalar
+
+
+def equal(one: Json, other: Json) -> bool:
+    """Whether two JSON values are the same, by `frozen`."""
+    return frozen(one) == frozen(other)
+
+
+def unusable(document: Json) -> tuple[Path, str] | None:
+    """The first place of a document that cannot be stored or walked, with what is wrong there; None when all is well.
+
+    Goes without recursion, so that no nesting is too deep for it.
+    """
+    open_levels: list[Iterator[tuple[str | int, Json]]] = [iter([("", document)])]
+    path: list[str | int] = []
+    while open_levels:
+        for key, value in open_levels[-1]:
+            if problem := _problem(key) or _problem(value):
+                return (*path, key)[1:], problem
+            if isinstance(value, dict | list):
+                if len(open_levels) > MAX_DEPTH:
+                    return (*path, key)[1:], f"is nested more than {MAX_DEPTH} levels deep"
+                path.append(key)
+                open_levels.append(iter(value.items()) if isinstance(value, dict) else enumerate(value))
+                break
+        else:
+            open_levels.pop()
+            del path[-1:]
+    return None
+
+
+def _problem(value: Json) -> str | None:
+    if isinstance(value, str):
+        if "\0" in value:
+            return "contains the character NUL, which cannot be stored"
+        if not value.isascii() and re.search("[\ud800-\udfff]", value):
+            return "contains half of a surrogate pair, which is no text"
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which is no JSON number"
+    elif value is not None and not isinstance(value, bool | int | float | dict | list):
+        return f"is a {type(value).__name__}, which is no JSON value"
+    return None

@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JOB = {"kind": "TFJob", "metadata": {"name": "mnist"}, "spec": {}}
+DETAIL: dict[str, Any] = {
+    "version": "v1",
+    "job": {"id": "j01", "name": "mnist", "type": "TFJob", "state": "succeeded", "userID": "ada", "exitCode": 0},
+    "cluster": {"identity": "local"},
+    "tasks": [{"name": "chief", "replicas": [{"index": 0, "state": "succeeded", "exitCode": 0, "retriedCount": 0}]}],
+    "platformSpecificInfo": None,
+}
+
+
+def time(second: float) -> str:
+    return f"2025-01-31T12:00:{second:06.3f}Z"
+
+
+def event(sequence: int, state: str, second: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "sequence": sequence,
+        "state": state,
+        "previousState": "",
+        "reason": "",
+        "occurredAt": time(second),
+        **fields,
+    }
+
+
+def call(stage: str, plugin: str, second: float, **fields: Any) -> dict[str, Any]:
+    entry = {"stage": stage, "plugin": plugin, "asking": 1, "attempts": 1, "startedAt": time(second), "durationMs": 7}
+    return {**entry, "outcome": "answered", "decision": "", "reason": "", "factors": None, "patch": None, **fields}
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> str:
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(JOB))
+    return str(path)
+
+
+def test_a_submission_sends_the_job_with_the_token_and_prints_its_id(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    result = pipeline("submit", job_file, "--user", "ada", "-H", "team=vision", "--idempotency-key", "once")
+    assert (result.exit_code, result.stdout) == (0, "j01\n")
+    (asked,) = stub.asked
+    assert asked.headers["Authorization"] == "Bearer secret"
+    assert asked.headers["Idempotency-Key"] == "once"
+    assert asked.body == {
+        "userID": "ada",
+        "jobName": "mnist",
+        "jobKind": "TFJob",
+        "header": {"team": "vision"},
+        "job": JOB,
+    }
+
+
+def test_waiting_shows_the_way_in_the_order_of_events_and_ends_well(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    first = event(1, "waiting", 0)
+    gate = call("gates", "AccessGate.admission.examples", 1, decision="pass", reason="fine")
+    patch = [{"op": "add", "path": "/spec/roles/0/template/spec/schedulerName", "value": "x"}]
+    binder = call("bind", "SchedulerBinder.priority.examples", 2, patch=patch)
+    stub.answer("GET", "/v1/job/events/j01", [first])
+    stub.answer("GET", "/v1/job/events/j01", [first, event(2, "running", 3), event(3, "succeeded", 4)])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/trail/j01", [gate, binder])
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    result = pipeline("submit", job_file, "--wait")
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["j01", "submitted"],
+        ["12:00:00.000", "waiting"],
+        ["12:00:01.000", "gates", "AccessGate.admission.examples", "answered:", "pass:", "fine", "7", "ms"],
+        [
+            *["12:00:02.000", "bind", "SchedulerBinder.priority.examples", "answered:"],
+            *["add", "roles/0/template/spec/schedulerName", "7", "ms"],
+        ],
+        ["12:00:03.000", "running"],
+        ["12:00:04.000", "succeeded"],
+        ["j01", "succeeded", "with", "exit", "code", "0"],
+    ]
+
+
+@pytest.mark.parametrize("state", ["failed", "stopped"])
+def test_waiting_for_a_job_that_does_not_succeed_exits_1(stub, pipeline, job_file, state: str) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    stub.answer("GET", "/v1/job/events/j01", [event(1, "waiting", 0), event(2, state, 1)])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/detail/j01", {**DETAIL, "job": {**DETAIL["job"], "state": state, "reason": "because"}})
+    result = pipeline("submit", job_file, "--wait")
+    assert result.exit_code == 1
+    assert "because" in result.stdout
+
+
+def test_waiting_outlives_a_service_that_is_away_for_a_moment(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    away = {"status": 503, "code": "INTERNAL_ERROR", "msg": "Redis is away", "headers": {"Retry-After": "0"}}
+    stub.answer("GET", "/v1/job/events/j01", **away)
+    stub.answer("GET", "/v1/job/events/j01", [event(1, "waiting", 0), event(2, "succeeded", 1)])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    assert pipeline("submit", job_file, "--wait").exit_code == 0
+
+
+def test_waiting_with_json_keeps_the_progress_out_of_standard_output(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    stub.answer("GET", "/v1/job/events/j01", [event(1, "waiting", 0), event(2, "succeeded", 1)])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    result = pipeline("submit", job_file, "--wait", "--output", "json")
+    assert json.loads(result.stdout) == DETAIL
+    assert "12:00:01.000  succeeded" in result.stderr
+
+
+def test_waiting_for_a_suspended_job_says_how_to_resume_it(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job", {"jobID": "j01"})
+    way = [event(1, "waiting", 0), event(2, "suspended", 1), event(3, "waiting", 2), event(4, "succeeded", 3)]
+    stub.answer("GET", "/v1/job/events/j01", way[:2])
+    stub.answer("GET", "/v1/job/events/j01", way)
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    assert pipeline("submit", job_file, "--wait").stdout.count("pipeline resume j01") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "exit_code"),
+    [
+        (400, "LACK_OF_PARAM", 3),
+        (400, "WRONG_PARAM", 3),
+        (400, "UNSUPPORTED_PLUGIN_TYPE", 3),
+        (401, "PERMISSION_DENIED", 6),
+        (403, "PERMISSION_DENIED", 6),
+        (404, "OPERATION_TARGET_NOT_FOUND", 4),
+        (405, "UNSUPPORTED_OPERATION", 3),
+        (409, "UNSUPPORTED_OPERATION", 3),
+        (413, "WRONG_PARAM", 3),
+        (415, "WRONG_PARAM", 3),
+        (429, "PERMISSION_DENIED", 6),
+        (500, "INTERNAL_ERROR", 5),
+        (503, "INTERNAL_ERROR", 5),
+    ],
+)
+def test_each_refusal_has_its_exit_code_and_shows_code_and_message(
+    stub, pipeline, status: int, code: str, exit_code: int
+) -> None:
+    stub.answer("PUT", "/v1/job/stop/j01", status=status, code=code, msg="the sentence")
+    result = pipeline("stop", "j01")
+    assert result.exit_code == exit_code
+    assert f"{code}: the sentence" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_refusal_shows_what_is_wrong_with_each_field(stub, pipeline, job_file) -> None:
+    errors = {"job.kind": ["must equal jobKind"], "userID": ["is too long", "is odd"]}
+    stub.answer("POST", "/v1/job", status=400, code="WRONG_PARAM", msg="the body is wrong", errors=errors)
+    lines = pipeline("submit", job_file).stderr.splitlines()
+    assert lines[1:] == ["  job.kind: must equal jobKind", "  userID: is too long", "  userID: is odd"]
+
+
+def test_nobody_there_is_exit_code_5(pipeline) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    result = pipeline("job", "j01", PIPELINE_URL=f"http://127.0.0.1:{port}")
+    assert result.exit_code == 5
+    assert "Connection refused" in result.stderr
+    assert "PIPELINE_URL" in result.stderr
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 502])
+def test_somebody_else_there_is_exit_code_5(stub, pipeline, status: int) -> None:
+    stub.raw("GET", "/v1/job/detail/j01", b"<html>", status, {"Content-Type": "text/html", "Location": "/login"})
+    assert pipeline("job", "j01").exit_code == 5
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(stub, pipeline) -> None:
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    assert pipeline("job", "j01", http_proxy="http://127.0.0.1:9", no_proxy="").exit_code == 0
+
+
+def test_jobs_are_filtered_as_the_contract_names_it(stub, pipeline) -> None:
+    headers = {"X-Total-Count": "10000", "X-Total-Count-Exact": "false", "X-Next-Cursor": "abc"}
+    stub.answer("GET", "/v1/job/list", [{"jobID": "j01", "jobName": "mnist", "state": "running"}], headers=headers)
+    words = "--user ada --kind TFJob --state running,waiting --stage gates --suspended-by K --name mn"
+    words += " --since 100 --until 2025-01-31T12:00:00Z --order asc --page 2 --page-size 5 --cursor c"
+    result = pipeline("jobs", *words.split())
+    assert result.exit_code == 0
+    assert "j01" in result.stdout
+    assert "more than 10000 jobs; the next page: --cursor abc" in result.stderr
+    assert stub.asked[0].query == {
+        "userID": "ada",
+        "kind": "TFJob",
+        "state": "running,waiting",
+        "stage": "gates",
+        "suspendedBy": "K",
+        "name": "mn",
+        "startAt": "100",
+        "endAt": "1738324800",
+        "order": "asc",
+        "pageNumber": "2",
+        "pageSize": "5",
+        "cursor": "c",
+    }
+
+
+def test_jobs_can_be_counted(stub, pipeline) -> None:
+    stub.answer("GET", "/v1/job/count", {"count": 12345})
+    assert pipeline("jobs", "--count", "--state", "failed").stdout == "12345\n"
+    assert pipeline("jobs", "--count", "--page", "1").exit_code == 2
+    assert [asked.query for asked in stub.asked] == [{"state": "failed"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "payload", "shows"),
+    [
+        (["job", "j01"], "/v1/job/detail/j01", DETAIL, ["mnist", "succeeded", "chief"]),
+        (["config", "j01"], "/v1/job/config/j01", JOB, ["kind: TFJob"]),
+        (["taskset", "j01"], "/v1/job/taskset/j01", {"kind": "TaskSet"}, ["kind: TaskSet"]),
+        (
+            ["trail", "j01"],
+            "/v1/job/trail/j01",
+            [call("gates", "K", 1, decision="stop", reason="no")],
+            ["K", "stop: no"],
+        ),
+        (
+            ["events", "j01"],
+            "/v1/job/events/j01",
+            [event(1, "waiting", 0, deliveries=[{"plugin": "L", "status": "delivered"}])],
+            ["waiting", "L delivered"],
+        ),
+        (
+            ["feature", "list"],
+            "/v1/features/list/all",
+            [{"name": "quota", "author": "a", "enabled": True, "plugins": [{"pluginType": "AccessGate"}]}],
+            ["quota", "yes", "AccessGate"],
+        ),
+        (["feature", "list", "me"], "/v1/features/list/me", [], ["FEATURE"]),
+        (
+            ["feature", "show", "quota"],
+            "/v1/features/detail/quota",
+            {"name": "quota", "author": "a", "enabled": False, "plugins": [{"key": "K", "callAddress": "http://x"}]},
+            ["quota", "http://x"],
+        ),
+        (["plugins"], "/v1/plugins/list/all", [{"key": "K", "pluginType": "AccessGate"}], ["K"]),
+        (["plugins", "LifeHook"], "/v1/plugins/list/LifeHook", [{"key": "K"}], ["K"]),
+        (["deliveries", "--job", "j01"], "/v1/hooks/deliveries", [{"id": "d1", "status": "exhausted"}], ["d1"]),
+        (
+            ["token", "list"],
+            "/v1/tokens",
+            [{"id": "t1", "forwho": "ada", "privileges": ["read_job"]}],
+            ["t1", "read_job"],
+        ),
+    ],
+)
+def test_what_is_there_is_shown_as_a_table_and_as_the_payload_itself(
+    stub, pipeline, words: list[str], path: str, payload: Any, shows: list[str]
+) -> None:
+    stub.answer("GET", path, payload)
+    shown = pipeline(*words)
+    assert shown.exit_code == 0
+    for text in shows:
+        assert text in shown.stdout
+    assert json.loads(pipeline(*words, "-o", "json").stdout) == payload
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "body"),
+    [
+        (["stop", "j01"], "PUT", "/v1/job/stop/j01", {}),
+        (["stop", "j01", "--reason", "late"], "PUT", "/v1/job/stop/j01", {"reason": "late"}),
+        (["resume", "j01", "--gate", "K", "--reason", "r"], "PUT", "/v1/job/resume/j01", {"gate": "K", "reason": "r"}),
+        (["feature", "on", "quota"], "PUT", "/v1/features/turn-on/quota", None),
+        (["feature", "off", "quota"], "PUT", "/v1/features/turn-off/quota", None),
+        (["feature", "delete", "a/b"], "DELETE", "/v1/features/a%2Fb", None),
+        (["token", "delete", "t1"], "DELETE", "/v1/tokens/t1", None),
+    ],
+)
+def test_what_is_done_sends_one_request(stub, pipeline, words: list[str], method: str, path: str, body: Any) -> None:
+    stub.answer(method, path, msg="done")
+    assert pipeline(*words).exit_code == 0
+    assert [(asked.method, asked.path, asked.body) for asked in stub.asked] == [(method, path, body)]
+    assert json.loads(pipeline(*words, "--output", "json").stdout)["code"] == "OPERATION_SUCCEEDED"
+
+
+def test_a_retried_job_has_a_new_id(stub, pipeline) -> None:
+    stub.answer("POST", "/v1/job/retry/j01", {"jobID": "j02"})
+    assert pipeline("retry", "j01").stdout == "j02\n"
+
+
+def test_explaining_sends_the_submission_without_submitting_it(stub, pipeline, job_file) -> None:
+    stub.answer("POST", "/v1/job/explain", {"gates": [{"plugin": "K"}]})
+    assert "plugin: K" in pipeline("explain", job_file).stdout
+    assert stub.asked[0].body["job"] == JOB
+
+
+def test_a_token_is_printed_alone_and_its_id_beside(stub, pipeline) -> None:
+    stub.answer("POST", "/v1/tokens", {"token": "A" * 24, "id": "t1"})
+    result = pipeline("token", "create", "read_job", "write_job", "--for", "ada", "--own-only")
+    assert result.stdout == "A" * 24 + "\n"
+    assert "t1" in result.stderr
+    assert stub.asked[0].body == {"privileges": ["read_job", "write_job"], "forwho": "ada", "ownOnly": True}
+
+
+def test_a_file_may_hold_several_features(stub, pipeline, tmp_path: Path) -> None:
+    stub.answer("POST", "/v1/features")
+    for name in ("one", "two"):
+        stub.answer("PUT", f"/v1/features/turn-on/{name}")
+    path = tmp_path / "features.yaml"
+    path.write_text("name: one\n---\nname: two\n")
+    assert pipeline("feature", "register", str(path), "--on").exit_code == 0
+    assert [(asked.method, asked.path) for asked in stub.asked] == [
+        ("POST", "/v1/features"),
+        ("PUT", "/v1/features/turn-on/one"),
+        ("POST", "/v1/features"),
+        ("PUT", "/v1/features/turn-on/two"),
+    ]
+
+
+def test_a_list_in_pages_is_read_to_its_end(stub, pipeline) -> None:
+    for page in ([event(1, "waiting", 0), event(2, "running", 1)], [event(3, "succeeded", 2)]):
+        stub.answer("GET", "/v1/job/events/j01", page, headers={"X-Total-Count": "3"})
+    assert [found["sequence"] for found in json.loads(pipeline("events", "j01", "-o", "json").stdout)] == [1, 2, 3]
+    assert [asked.query for asked in stub.asked] == [{}, {"pageNumber": "2"}]
+
+
+def test_logs_come_as_they_are(stub, pipeline) -> None:
+    stub.raw("GET", "/v1/job/logs/j01", b"one\n\xff two\n", 200, {"Content-Type": "text/plain"})
+    words = "-f --task w --replica 0 --attempt 1 --tail 5 --since 60"
+    result = pipeline("logs", "j01", *words.split())
+    assert result.stdout_bytes == b"one\n\xff two\n"
+    expected = {"follow": "true", "task": "w", "replica": "0", "attempt": "1", "tail": "5", "since": "60"}
+    assert stub.asked[0].query == expected
+
+
+@pytest.mark.parametrize(("status", "exit_code"), [(403, 6), (404, 4), (503, 5), (400, 3)])
+def test_an_error_of_logs_may_be_plain_text(stub, pipeline, status: int, exit_code: int) -> None:
+    stub.raw("GET", "/v1/job/logs/j01", b"the sentence\n", status, {"Content-Type": "text/plain; charset=utf-8"})
+    result = pipeline("logs", "j01")
+    assert result.exit_code == exit_code
+    assert "the sentence" in result.stderr

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli.exits import BadFile, Exit
+from api.cli.manifest import documents, parse, submit_body
+
+ROOT = Path(__file__).parents[3]
+TFJOB = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "mnist"}, "spec": {}}
+WHOLE = {"userID": "ada", "jobName": "n", "jobKind": "TFJob", "header": {"a": 1}, "job": TFJOB}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: 1\nb: [x, null]\n", [{"a": 1, "b": ["x", None]}]),
+        ('{"a": "\\ud83d\\ude00"}', [{"a": "😀"}]),
+        ('{\n\t"a": 1\n}', [{"a": 1}]),
+        ("{a: 1, b: c}", [{"a": 1, "b": "c"}]),
+        ("---\na: 1\n---\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
+        ("day: 2025-01-31\nat: 2025-01-31T12:00:00Z\n", [{"day": "2025-01-31", "at": "2025-01-31T12:00:00Z"}]),
+        ("base: &b {x: 1}\nuse: {<<: *b, y: 2}\n", [{"base": {"x": 1}, "use": {"x": 1, "y": 2}}]),
+        ("base: &b {x: 1}\nuse: {<<: *b, x: 2}\n", [{"base": {"x": 1}, "use": {"x": 2}}]),
+    ],
+)
+def test_yaml_and_json_become_what_json_can_say(text: str, expected: list[Any]) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: 1\na: 2\n", '"a" stands here twice'),
+        ('{"a": 1, "a": 2}', '"a" stands twice'),
+        ("on: 1\n", '"on" is no text'),
+        ("1: a\n", '"1" is no text'),
+        ("? [a]\n: b\n", "is no text"),
+        ("a: [1\n", "line 2"),
+        ("a: .nan\n", "a: nan is no number in JSON"),
+        ('{"a": {"b": [NaN]}}', r"a\.b\.0"),
+        ("- a\n", "a list where an object"),
+        ("text", '"text" where an object'),
+        ("a: !!python/object:os.system x\n", "could not determine a constructor"),
+        ("a: !!set {x}\n", None),
+        ("", "is empty"),
+        ("---\n", "is empty"),
+        ("\x00", "is neither YAML nor JSON"),
+        ("[" * 5000, "is neither YAML nor JSON"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(tmp_path: Path, text: str, says: str | None) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    if says is None:
+        assert documents(str(path)) == [{"a": {"x": None}}]
+        return
+    with pytest.raises(BadFile, match=says) as refused:
+        documents(str(path))
+    assert refused.value.exit_code == Exit.USAGE
+    assert str(path) in refused.value.message
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
+def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "job.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(BadFile, match=r"job\.yaml"):
+        documents(str(path))
+
+
+def test_a_bare_job_is_submitted_under_its_own_name_and_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "ada")
+    expected = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "header": {}, "job": TFJOB}
+    assert submit_body(TFJOB) == expected
+
+
+def test_a_whole_submission_is_sent_as_it_is() -> None:
+    assert submit_body(WHOLE) == WHOLE
+    odd = {"job": None, "joobName": "n"}
+    assert submit_body(odd) == odd
+
+
+def test_options_go_over_what_the_file_says() -> None:
+    given = {"user": "bob", "name": "m", "namespace": "team", "header": [("a", "2"), ("b", "3")]}
+    changed = {"userID": "bob", "jobName": "m", "jobNameSpace": "team", "header": {"a": "2", "b": "3"}}
+    assert submit_body(WHOLE, **given) == WHOLE | changed
+    assert submit_body(TFJOB, **given) == {"jobKind": "TFJob", "job": TFJOB} | changed
+
+
+@pytest.mark.parametrize(("without", "says"), [("kind", "kind"), ("metadata", "--name")])
+def test_a_bare_job_without_name_or_kind_is_refused(without: str, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        submit_body({field: value for field, value in TFJOB.items() if field != without})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "jobs").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_example_jobs_can_be_submitted(path: Path) -> None:
+    (document,) = documents(str(path))
+    body = submit_body(document)
+    assert json.loads(json.dumps(body)) == body
+    assert body["jobKind"] == document["kind"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "features").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_example_features_have_what_registration_requires(path: Path) -> None:
+    for feature in documents(str(path)):
+        assert feature["name"]
+        assert feature["author"]
+        types = [plugin["pluginType"] for plugin in feature["plugins"]]
+        assert len(types) == len(set(types)) >= 1
+        assert all(plugin["callAddress"].startswith("http://127.0.0.1:9100/") for plugin in feature["plugins"])

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from api.cli import render
+from api.cli.progress import Progress
+
+
+def shown(parts: Any, width: int = 200) -> str:
+    console = Console(width=width, force_terminal=False, markup=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        (1.5, "1.5"),
+        ("a", "a"),
+        ("a\nb\x1b[31m", "a b [31m"),
+        ({"a": ["é"]}, '{"a": ["é"]}'),
+    ],
+)
+def test_a_value_is_one_line_without_control_characters(value: Any, text: str) -> None:
+    assert render.plain(value) == text
+
+
+def test_square_brackets_are_no_markup() -> None:
+    assert "[red]x[/red]" in shown(render.jobs([{"jobID": "j01", "jobName": "[red]x[/red]"}]))
+
+
+@pytest.mark.parametrize(
+    ("text", "time"), [("2025-01-31T12:00:01.5Z", "2025-01-31 12:00:01Z"), (None, "–"), ("soon", "soon")]
+)
+def test_a_time_is_shown_to_the_second(text: Any, time: str) -> None:
+    assert render.moment(text) == time
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [("2025-01-31T12:00:01.5Z", "12:00:01.500"), ("2025-01-31T12:00:01Z", "12:00:01.000"), (None, "–")],
+)
+def test_a_time_of_day_has_milliseconds(text: Any, time: str) -> None:
+    assert render.clock(text) == time
+
+
+@pytest.mark.parametrize(("milliseconds", "text"), [(0, "0 ms"), (999, "999 ms"), (1500, "1.5 s"), (None, "")])
+def test_a_duration_is_shown_in_its_unit(milliseconds: Any, text: str) -> None:
+    assert render.took(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({}, ""),
+        ({"decision": "pass", "reason": "fine"}, "pass: fine"),
+        ({"reason": "resumed", "actor": "ada"}, "resumed, by ada"),
+        ({"factors": [{"topic": "priority", "advice": "10", "reason": "admin"}]}, "priority 10 (admin)"),
+        ({"factors": [{"topic": "zone", "advice": {"a": 1}, "reason": ""}]}, 'zone {"a": 1}'),
+        (
+            {"patch": [{"op": "add", "path": "/spec/roles/0"}, {"op": "replace", "path": ""}]},
+            "add roles/0, replace the whole",
+        ),
+    ],
+)
+def test_an_entry_of_the_trail_says_what_it_came_to(entry: dict[str, Any], text: str) -> None:
+    assert render.said(entry) == text
+
+
+def test_a_job_shows_its_facts_and_replicas_and_leaves_out_what_is_not_there() -> None:
+    job = {"id": "j01", "state": "failed", "reason": "RoleFailed", "exitCode": 3, "exitDiagnostics": "a\nb"}
+    replica = {"index": 1, "state": "failed", "exitCode": 3, "retriedCount": 0, "exitDiagnostics": "x\nlast\n"}
+    text = shown(render.job({"job": job, "tasks": [{"name": "worker", "replicas": [replica]}], "cluster": None}))
+    assert "suspended" not in text
+    for part in ("j01", "RoleFailed", "worker", "last"):
+        assert part in text
+    assert "exit code" in text
+
+
+def test_a_waiting_job_has_no_replicas_yet() -> None:
+    assert "TASK" not in shown(render.job({"job": {"id": "j01", "state": "waiting"}, "tasks": []}))
+
+
+def test_a_narrow_terminal_cuts_no_id() -> None:
+    text = shown(render.jobs([{"jobID": "j" + "0" * 26, "jobName": "n"}]), width=40)
+    assert text.replace("\n", "").count("0") == 26
+
+
+def test_progress_tells_each_thing_once_and_in_its_order() -> None:
+    first = {"state": "waiting", "occurredAt": "2025-01-31T12:00:00Z"}
+    second = {"state": "running", "occurredAt": "2025-01-31T12:00:02.25Z"}
+    call = {"stage": "gates", "plugin": "K", "outcome": "answered", "startedAt": "2025-01-31T12:00:00.5Z"}
+    progress = Progress()
+    assert [line.plain for line in progress.news([first], [])] == ["12:00:00.000  waiting"]
+    lines = [line.plain.split() for line in progress.news([first, second], [call])]
+    assert [line[1] for line in lines] == ["gates", "running"]
+    assert progress.news([first, second], [call]) == []
+
+
+def test_progress_survives_an_entry_without_a_time() -> None:
+    assert len(Progress().news([{"state": "waiting"}], [{"stage": "gates"}])) == 2

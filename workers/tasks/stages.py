@@ -1,0 +1,82 @@
+"""The stage tasks: claim, ask, finish, and leave the rest of the chain as the cursor says."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+from celery import Task
+from celery.exceptions import Ignore, SoftTimeLimitExceeded
+
+from pipeline_core.errors import Unavailable
+from pipeline_core.jobs import cursor, rollup
+from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal
+from pipeline_core.settings import settings
+from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
+from pipeline_core.stages.order import STAGES, Stage
+from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
+from workers import chain
+from workers.app import app, stage_task
+
+log = structlog.get_logger(__name__)
+
+RUN: dict[Stage, Callable[[Claim], Outcome]] = {
+    Stage.TRANSLATE: translate.run,
+    Stage.FACTORS: factors.run,
+    Stage.GATES: lambda claim: gates.run(claim, partial(cursor.renew, claim)),
+    Stage.DECORATE: decorate.run,
+    Stage.BIND: bind.run,
+    Stage.LAUNCH: launch.run,
+}
+
+
+def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
+    """Take one step of a job, if it is still owed. Whatever becomes of it, the database knows before the chain does."""
+    structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
+    try:
+        claim = cursor.claim(job_id, epoch, Stage(stage), owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
+        match claim:
+            case Refusal.PAST:
+                return
+            case Refusal.VOID:
+                raise Ignore
+        structlog.contextvars.bind_contextvars(request_id=claim.request_id)
+        progress = cursor.finish(claim, outcome(claim))
+    except Unavailable as error:
+        # The step stays owed: its lease runs out, or it was never taken, and a tick brings it back.
+        log.warning("stage given up: the database is away", error=error.message)
+        raise Ignore from error
+    except LeaseLost:
+        log.info("stage void: the job was stopped, or the step taken over, meanwhile")
+        if stage == Stage.LAUNCH:
+            rollup.withdraw(job_id)
+        raise Ignore from None
+    match progress:
+        case Goes(following):
+            log.info("stage done", next=str(following))
+            chain.drop_until(task.request.chain or [], following)
+            if not task.request.chain:
+                chain.publish(job_id, epoch, chain.from_stage(following))
+        case Parked(parked_epoch, stages):
+            log.info("job suspended")
+            chain.park(job_id, parked_epoch, stages)
+            raise Ignore
+        case _:
+            raise Ignore
+
+
+def outcome(claim: Claim) -> Outcome:
+    """Run the stage's own code, in bounds: a step that kills its worker again and again fails the job."""
+    if claim.claims > settings().max_claims:
+        tries = claim.claims - 1
+        return Fail(trail=(), reason=f"The stage {claim.stage} was begun {tries} times and its worker ended each time.")
+    try:
+        return RUN[claim.stage](claim)
+    except SoftTimeLimitExceeded:
+        return Postpone(reason=f"The stage {claim.stage} ran out of time and is tried again.", seconds=5.0)
+
+
+for _stage in STAGES:
+    app.task(run_stage, name=stage_task(_stage), bind=True)

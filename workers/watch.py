@@ -1,0 +1,92 @@
+"""The watcher: takes in what happens in the cluster as it happens. `python -m workers.watch`.
+
+Several may run; the one that holds the lease `watcher` watches, the others wait for it. Whatever a watch misses, the
+reconcile tick asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from types import FrameType
+
+import structlog
+
+from pipeline_core import log as logs
+from pipeline_core.clusters import cluster
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.database.leases import hold, release
+from pipeline_core.errors import Unavailable
+from pipeline_core.jobs import rollup
+from pipeline_core.settings import settings
+from workers import publish
+
+log = structlog.get_logger(__name__)
+
+LEASE = "watcher"
+LEASE_SECONDS = 15.0
+PAUSE_SECONDS = 1.0
+
+
+def main() -> None:
+    """Watch until SIGTERM or SIGINT."""
+    logs.configure(settings())
+    publish.install()
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    watch(stop, owner=f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}")
+
+
+def watch(stop: threading.Event, owner: str) -> None:
+    """Lead whenever the lease can be had, until `stop` is set."""
+    while not stop.is_set():
+        try:
+            if hold(LEASE, owner, LEASE_SECONDS):
+                log.info("watching", owner=owner)
+                lead(stop, owner)
+        except (Unavailable, ClusterAway) as error:
+            log.warning("watch interrupted", error=error.message)
+        stop.wait(PAUSE_SECONDS)
+    try:
+        release(LEASE, owner)
+    except Unavailable as error:
+        log.warning("lease not released", error=error.message)
+
+
+def lead(stop: threading.Event, owner: str) -> None:
+    """Take in changes while the lease lasts."""
+    lost = threading.Event()
+
+    def renew() -> None:
+        while not stop.is_set() and not lost.wait(LEASE_SECONDS / 3):
+            try:
+                if not hold(LEASE, owner, LEASE_SECONDS):
+                    lost.set()
+            except Unavailable as error:
+                log.warning("lease not renewed", error=error.message)
+                lost.set()
+
+    renewal = threading.Thread(target=renew, daemon=True, name="lease")
+    renewal.start()
+    try:
+        for job_id in cluster().watch(stop):
+            if lost.is_set():
+                return
+            if job_id:
+                structlog.contextvars.bind_contextvars(job_id=job_id)
+                rollup.observe(job_id)
+                structlog.contextvars.unbind_contextvars("job_id")
+    finally:
+        lost.set()
+
+
+if __name__ == "__main__":
+    main()
