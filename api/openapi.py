@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flask_smorest
-from flask import Flask, Response
+from flask import Flask, Response, request, send_from_directory, url_for
 from marshmallow import Schema
+from swagger_ui_bundle import swagger_ui_path
 
 from api import envelope
 from api.auth import ADMIN, Needed
@@ -16,6 +19,9 @@ from pipeline_core.errors import Code
 
 Shape = type[Schema] | Mapping[str, Any]
 """A payload's form: a schema, or JSON Schema."""
+
+ASSETS = "docs_asset"
+"""The endpoint that serves Swagger UI's own files."""
 
 DESCRIPTION = """\
 Jobs go through stages of plugins, which features bring in, and are then launched on a cluster.
@@ -98,12 +104,38 @@ _ERROR = {
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """A request's JSON body, for the document; `required` also for the check."""
+class Takes:
+    """The JSON body of an operation; `required` or not."""
 
     schema: type[Schema]
     required: bool = True
     example: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What an operation declares.
+
+    `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
+    is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
+    `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
+    may answer), `parameters` and `example`.
+    """
+
+    method: str
+    needs: Needed | None
+    query: type[Schema] | None = None
+    takes: Takes | None = None
+    payload: Shape | None = None
+    paged: bool = False
+    streams: str | None = None
+    refusals: Sequence[int] = ()
+    parameters: Sequence[Mapping[str, Any]] = ()
+    example: Any = None
+
+    @property
+    def has_body(self) -> bool:
+        return self.method != "GET"
 
 
 class Api(flask_smorest.Api):
@@ -117,23 +149,29 @@ class Api(flask_smorest.Api):
         components.security_scheme("token", {"type": "apiKey", "in": "header", "name": "token"})
         components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
         for status, (name, description, code, text) in REFUSALS.items():
+            headers = {**_REQUEST_ID, **(_RETRY_AFTER if status in (429, 503) else {})}
+            content = {
+                "schema": {"$ref": "#/components/schemas/Error"},
+                "example": {"code": code.value, "msg": text},
+            }
             components.response(
                 name,
-                {
-                    "description": description,
-                    "headers": {**_REQUEST_ID, **(_RETRY_AFTER if status in (429, 503) else {})},
-                    "content": {
-                        "application/json": {
-                            "schema": {"$ref": "#/components/schemas/Error"},
-                            "example": {"code": code, "msg": text},
-                        }
-                    },
-                },
+                {"description": description, "headers": headers, "content": {"application/json": content}},
             )
 
     def handle_http_exception(self, error: Exception) -> Response:
         """Errors of the framework, in the form of all others."""
         return envelope.failure(error)
+
+    def _openapi_json(self) -> Response:
+        # Behind a proxy, the paths stand below its own.
+        document = {**self.spec.to_dict(), "servers": [{"url": request.root_path or "/"}]}
+        return Response(json.dumps(document, indent=2, ensure_ascii=False), mimetype="application/json")
+
+    def _openapi_swagger_ui(self) -> str:
+        self._swagger_ui_url = url_for(ASSETS, path="")
+        page: str = super()._openapi_swagger_ui()
+        return page
 
 
 def make_api(app: Flask, version: str) -> Api:
@@ -143,45 +181,34 @@ def make_api(app: Flask, version: str) -> Api:
         API_VERSION=version,
         OPENAPI_VERSION="3.1.0",
         OPENAPI_URL_PREFIX="/",
-        OPENAPI_JSON_PATH="openapi.json",
         OPENAPI_SWAGGER_UI_PATH="/docs",
-        OPENAPI_SWAGGER_UI_URL="docs-assets/",
-        API_SPEC_OPTIONS={"info": {"description": DESCRIPTION}, "servers": [{"url": "."}]},
+        OPENAPI_SWAGGER_UI_URL="/docs-assets/",
+        API_SPEC_OPTIONS={"info": {"description": DESCRIPTION}},
     )
+    app.add_url_rule("/docs-assets/<path:path>", ASSETS, partial(send_from_directory, swagger_ui_path))
     return Api(app)
 
 
-def document(
-    blueprint: flask_smorest.Blueprint,
-    needs: Needed | None,
-    query: type[Schema] | None,
-    body: Body | None,
-    payload: Shape | None,
-    paged: bool,
-    streams: str | None,
-    refusals: Sequence[int],
-    parameters: Sequence[Mapping[str, Any]],
-    example: Any,
-) -> Callable[[Any], Any]:
-    """What documents a view with all that its operation declares."""
-    manual: dict[str, Any] = {
-        "parameters": [dict(parameter) for parameter in parameters],
+def document(operation: Operation) -> dict[str, Any]:
+    """The OpenAPI operation object, with schemas yet to be resolved."""
+    written: dict[str, Any] = {
+        "parameters": [dict(parameter) for parameter in operation.parameters],
         "responses": {
-            200: _success(payload, paged, streams, example),
-            **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in _statuses(needs, refusals, body)},
+            200: _success(operation),
+            **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in _statuses(operation)},
         },
     }
-    if query:
-        manual["parameters"].append({"in": "query", "schema": query})
-    if body:
-        content: dict[str, Any] = {"schema": body.schema}
-        if body.example is not None:
-            content["example"] = body.example
-        manual["requestBody"] = {"required": body.required, "content": {"application/json": content}}
-    if needs is not None:
-        manual["security"] = [{"token": []}, {"bearer": []}]
-        manual["x-privilege"] = str(needs)
-    return blueprint.doc(**manual)
+    if operation.query:
+        written["parameters"].append({"in": "query", "schema": operation.query})
+    if takes := operation.takes:
+        content: dict[str, Any] = {"schema": takes.schema}
+        if takes.example is not None:
+            content["example"] = takes.example
+        written["requestBody"] = {"required": takes.required, "content": {"application/json": content}}
+    if operation.needs is not None:
+        written["security"] = [{"token": []}, {"bearer": []}]
+        written["x-privilege"] = str(operation.needs)
+    return written
 
 
 def describe(api: Api) -> None:
@@ -194,27 +221,35 @@ def describe(api: Api) -> None:
                 operation["description"] = "\n\n".join(filter(None, [operation.get("description"), who]))
 
 
-def _statuses(needs: Needed | None, refusals: Sequence[int], body: Body | None) -> list[int]:
-    usual = [400, 500, 503]
-    if needs is not None:
-        usual += [401, 403, 429]
-    if body is not None:
-        usual += [413, 415]
-    return sorted({*usual, *refusals})
+def _statuses(operation: Operation) -> list[int]:
+    usual = {400, 500, 503}
+    if operation.needs is not None:
+        usual |= {401, 403, 429}
+    if operation.has_body:
+        usual |= {413, 415}
+    return sorted(usual.union(operation.refusals))
 
 
-def _success(payload: Shape | None, paged: bool, streams: str | None, example: Any) -> dict[str, Any]:
-    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if paged else {})}
-    if streams:
-        return {"description": "The text, streamed.", "headers": headers, "content": {streams: {"schema": {"type": "string"}}}}
-    properties: dict[str, Any] = {"code": {"const": Code.OPERATION_SUCCEEDED.value}, "msg": {"type": "string"}}
-    whole: dict[str, Any] = {"code": Code.OPERATION_SUCCEEDED.value, "msg": envelope.SUCCESS}
-    required = ["code", "msg"]
-    if payload is not None:
-        properties["payload"] = {"type": "array", "items": payload} if paged else payload
-        required.append("payload")
-    schema = {"type": "object", "required": required, "properties": properties}
-    content: dict[str, Any] = {"schema": schema}
-    if payload is None or example is not None:
-        content["example"] = whole if payload is None else {**whole, "payload": example}
+def _success(operation: Operation) -> dict[str, Any]:
+    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if operation.paged else {})}
+    if operation.streams:
+        text = {operation.streams: {"schema": {"type": "string"}}}
+        return {"description": "The text, streamed.", "headers": headers, "content": text}
+    content: dict[str, Any] = {"schema": _envelope(operation)}
+    example = {"code": Code.OPERATION_SUCCEEDED.value, "msg": envelope.SUCCESS}
+    if operation.payload is None:
+        content["example"] = example
+    elif operation.example is not None:
+        content["example"] = {**example, "payload": operation.example}
     return {"description": "Done.", "headers": headers, "content": {"application/json": content}}
+
+
+def _envelope(operation: Operation) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "code": {"type": "string", "const": Code.OPERATION_SUCCEEDED.value},
+        "msg": {"type": "string"},
+    }
+    if operation.payload is not None:
+        payload = operation.payload
+        properties["payload"] = {"type": "array", "items": payload} if operation.paged else payload
+    return {"type": "object", "required": list(properties), "properties": properties}

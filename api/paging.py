@@ -59,9 +59,9 @@ def slice_of(query: Mapping[str, Any]) -> tuple[int, int]:
     return size, (query["pageNumber"] - 1) * size
 
 
-def page(items: Sequence[Any], total: int, query: Mapping[str, Any]) -> Page:
-    """A page of a list whose total is known."""
-    return Page(items, Total(total), query["pageSize"], query["pageNumber"])
+def page(items: Sequence[Any], counted: int, query: Mapping[str, Any]) -> Page:
+    """A page of a list of which `counted` were counted (`count_up_to`)."""
+    return Page(items, Total.of(counted), query["pageSize"], query["pageNumber"])
 
 
 def cut(items: Sequence[Any], query: Mapping[str, Any]) -> Page:
@@ -70,7 +70,7 @@ def cut(items: Sequence[Any], query: Mapping[str, Any]) -> Page:
         return Page(items, Total(len(items)), max(len(items), 1))
     asked = {"pageSize": DEFAULT_SIZE, "pageNumber": 1, **query}
     limit, offset = slice_of(asked)
-    return page(items[offset : offset + limit], len(items), asked)
+    return Page(items[offset : offset + limit], Total(len(items)), asked["pageSize"], asked["pageNumber"])
 
 
 def write_cursor(last: str, total: Total) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Body
+from api.openapi import Takes
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import Cuts
@@ -26,7 +26,7 @@ _EXAMPLE = {
 
 
 @blueprint.operation(
-    "POST", "", needs=Privilege.WRITE_FEATURE, body=Body(forms.FeatureBody, example=_EXAMPLE), refusals=(409,)
+    "POST", "", needs=Privilege.WRITE_FEATURE, takes=Takes(forms.FeatureBody, example=_EXAMPLE), refusals=(409,)
 )
 def register(call: Call) -> None:
     """Register a feature, or replace it as a whole"""

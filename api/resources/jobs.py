@@ -9,11 +9,12 @@ from typing import Any
 
 from flask import request
 
-from api import paging, validation
+from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Body
+from api.openapi import Takes
 from api.paging import Page
 from api.schemas import jobs as forms
+from pipeline_core.body import Body, shown
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, detail, queries, submission, trail, views
@@ -38,15 +39,12 @@ _EXAMPLE = {
 }
 _ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
 
-_NOTE_FORM = forms.Note()
-_RESUME_FORM = forms.ResumeNote()
-
 
 @blueprint.operation(
     "POST",
     "",
     needs=Privilege.WRITE_JOB,
-    body=Body(forms.Submit, example=_EXAMPLE),
+    takes=Takes(forms.Submit, example=_EXAMPLE),
     payload=forms.Submitted,
     refusals=(409,),
     parameters=(_KEY_HEADER,),
@@ -64,26 +62,29 @@ def submit(call: Call) -> Any:
     "PUT",
     "/stop/<job_id>",
     needs=Privilege.WRITE_JOB,
-    body=Body(forms.Note, required=False, example={"reason": "wrong data"}),
+    takes=Takes(forms.Note, required=False, example={"reason": "wrong data"}),
     refusals=(404, 409),
 )
 def stop(call: Call, job_id: str) -> None:
     """Stop a job; stopping a stopped one succeeds"""
-    note = _note(_NOTE_FORM, call, job_id)
-    control.stop(job_id, call.actor, reason=note["reason"])
+    body, reason = _note(call, job_id)
+    body.finish()
+    control.stop(job_id, call.actor, reason=reason)
 
 
 @blueprint.operation(
     "PUT",
     "/resume/<job_id>",
     needs=Privilege.WRITE_JOB,
-    body=Body(forms.ResumeNote, required=False, example={"reason": "quota granted"}),
+    takes=Takes(forms.ResumeNote, required=False, example={"reason": "quota granted"}),
     refusals=(404, 409),
 )
 def resume(call: Call, job_id: str) -> None:
     """Resume a suspended job; of many at once, one succeeds"""
-    note = _note(_RESUME_FORM, call, job_id)
-    control.resume(job_id, call.actor, reason=note["reason"], gate=note.get("gate"))
+    body, reason = _note(call, job_id)
+    gate = body.text("gate")
+    body.finish()
+    control.resume(job_id, call.actor, reason=reason, gate=gate or None)
 
 
 @blueprint.operation(
@@ -225,11 +226,17 @@ def _filter(query: Mapping[str, Any]) -> JobFilter:
     )
 
 
-def _note(form: forms.Note, call: Call, job_id: str) -> Mapping[str, Any]:
-    note = validation.body(form, {} if call.body is None else call.body)
-    if note.get("jobID", job_id) != job_id:
-        raise WrongParameter(f'jobID is "{note["jobID"][:60]}"; it must equal the path\'s, "{job_id[:60]}".')
-    return note
+def _note(call: Call, job_id: str) -> tuple[Body, str]:
+    """The optional body of stop and resume, to be finished, and the reason in it."""
+    body = Body.of({} if call.body is None else call.body)
+    if body.value("jobID") not in (None, job_id):
+        body.wrong("jobID", f"must be equal to the path's, {shown(job_id)}")
+    return body, body.text("reason", check=_reason_fault)
+
+
+def _reason_fault(reason: str) -> str | None:
+    longest = forms.MAX_REASON
+    return None if len(reason) <= longest else f"must have at most {longest} characters, not {len(reason)}"
 
 
 def _idempotency_key() -> str | None:

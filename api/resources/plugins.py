@@ -6,7 +6,7 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Body
+from api.openapi import Takes
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import Cuts
@@ -27,7 +27,7 @@ _EXAMPLE = {
     "PUT",
     "/sequence",
     needs=Privilege.WRITE_FEATURE,
-    body=Body(forms.SequenceBody, example=_EXAMPLE),
+    takes=Takes(forms.SequenceBody, example=_EXAMPLE),
     refusals=(404,),
 )
 def sequence(call: Call) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from api import paging
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
-from api.openapi import Body
+from api.openapi import Takes
 from api.paging import Page
 from api.schemas import tokens as forms
 from api.schemas.fields import Pages
@@ -21,7 +21,7 @@ _TOKEN = "Jq3vX0aZ81LmTnRb5cWd7Kfe"
 _ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
 
 
-@blueprint.operation("PUT", "/admin", needs=ADMIN, body=Body(forms.AdminBody, example={"token": "a long new password"}))
+@blueprint.operation("PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"}))
 def change_admin_password(call: Call) -> None:
     """Change the admin's password; the old one stops working at once"""
     with transaction() as session:
@@ -32,7 +32,7 @@ def change_admin_password(call: Call) -> None:
     "POST",
     "",
     needs=Privilege.WRITE_TOKEN,
-    body=Body(forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}),
+    takes=Takes(forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}),
     payload=forms.TokenMade,
     example={"token": _TOKEN, "id": _ID},
 )
@@ -47,7 +47,7 @@ def create(call: Call) -> Any:
     "PUT",
     "/normal",
     needs=Privilege.WRITE_TOKEN,
-    body=Body(forms.TokenPrivileges, example={"id": _ID, "privileges": ["read_job"]}),
+    takes=Takes(forms.TokenPrivileges, example={"id": _ID, "privileges": ["read_job"]}),
     refusals=(404,),
 )
 def change_privileges(call: Call) -> None:
@@ -60,7 +60,7 @@ def change_privileges(call: Call) -> None:
     "DELETE",
     "",
     needs=Privilege.WRITE_TOKEN,
-    body=Body(forms.TokenNamed, example={"id": _ID}),
+    takes=Takes(forms.TokenNamed, example={"id": _ID}),
     refusals=(404,),
 )
 def delete(call: Call) -> None:

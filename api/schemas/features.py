@@ -109,9 +109,7 @@ class DeliveryList(Pages):
     """Which deliveries."""
 
     plugin = fields.String(validate=validate.Length(1, 255), metadata={"description": "A plugin's key."})
-    status = fields.String(
-        validate=validate.OneOf(STATUSES, error=f"It must be one of {', '.join(STATUSES)}.")
-    )
+    status = fields.String(metadata={"description": f"One or more of {', '.join(STATUSES)}, separated by commas."})
     jobID = fields.String(validate=validate.Length(1, 64))
 
 
@@ -130,9 +128,15 @@ class Redelivered(Schema):
 class DeliveryItem(Schema):
     """One event on its way to one subscriber."""
 
-    class Meta:
-        unknown = "include"
-
-    id = fields.String(required=True)
+    deliveryID = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
+    jobID = fields.String(required=True)
+    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job."})
+    state = fields.String(required=True)
+    plugin = fields.String(required=True)
     status = fields.String(required=True, validate=validate.OneOf(STATUSES))
     attempts = fields.Integer(required=True)
+    lastAnswer = fields.String(required=True)
+    createdAt = nullable_time()
+    nextAt = nullable_time()
+    finishedAt = nullable_time()
+    worker = fields.String(allow_none=True)

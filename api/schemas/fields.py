@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from marshmallow import Schema, ValidationError, fields, pre_load, validate
+from marshmallow import Schema, ValidationError, fields, validate
 
 from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
 from pipeline_core.states import ALIASES, JobState, parse_states
-
-ECHOED = frozenset({"key", "sequence", "effectiveJobSelector", "createdAt", "updatedAt"})
-"""What older clients send back as they got it; ignored wherever it stands."""
 
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
@@ -123,11 +120,6 @@ class BodySchema(Schema):
     class Meta:
         unknown = "raise"
 
-    error_messages = {"unknown": "There is no such field."}
-
-    @pre_load
-    def forget_echoes(self, document: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-        return {key: value for key, value in document.items() if key not in ECHOED or key in self.fields}
 
 
 def nullable_time(description: str = "") -> fields.String:

@@ -64,10 +64,14 @@ class TokenItem(Schema):
 class AuditItem(Schema):
     """One change: who made it, when, from where, and what it changed."""
 
-    class Meta:
-        unknown = "include"
-
     id = fields.Integer(required=True)
+    at = nullable_time()
     actor = fields.String(required=True)
+    tokenID = fields.String(required=True)
+    address = fields.String(required=True)
+    requestID = fields.String(required=True)
     action = fields.String(required=True)
     target = fields.String(required=True)
+    reason = fields.String(required=True)
+    before = fields.Raw(required=True, allow_none=True)
+    after = fields.Raw(required=True, allow_none=True)

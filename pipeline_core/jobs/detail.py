@@ -12,11 +12,10 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import Job, JobDocument, Replica
 from pipeline_core.jobs.queries import visible
-from pipeline_core.jobs.views import timestamp
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role, counting, roles
-from pipeline_core.taskset.rollup import role_state
+from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
 VERSION = "v1"
@@ -27,17 +26,23 @@ def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
     """Everything about one job. Raises NotFound."""
     job: Job = visible(session, job_id, actor, Job).Job
     documents = session.execute(
-        select(JobDocument.taskset, JobDocument.platform).where(JobDocument.job_id == job_id)
-    ).one_or_none()
-    taskset, platform = documents or (None, None)
+        select(JobDocument.taskset, JobDocument.roles, JobDocument.platform).where(JobDocument.job_id == job_id)
+    ).one()
     replicas = session.scalars(select(Replica).where(Replica.job_id == job_id).order_by(Replica.role, Replica.index))
-    return view(job, taskset, platform, replicas.all())
+    return view(job, documents.taskset, documents.roles or {}, documents.platform, replicas.all())
 
 
 def view(
-    job: Job, taskset: Mapping[str, Any] | None, platform: Mapping[str, Any] | None, replicas: Sequence[Replica]
+    job: Job,
+    taskset: Mapping[str, Any] | None,
+    states: Mapping[str, str],
+    platform: Mapping[str, Any] | None,
+    replicas: Sequence[Replica],
 ) -> dict[str, Any]:
-    """The document, from rows: `replicas` in order of role and index, `platform` as the cluster told it at launch."""
+    """The document, from what is recorded: `states` by role, and what the cluster told of itself, None before launch.
+
+    `replicas` are in the order of their roles and indices.
+    """
     by_role: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
         by_role[replica.role].append(replica)
@@ -46,7 +51,7 @@ def view(
         "version": VERSION,
         "job": _job(job),
         "cluster": {"identity": settings().cluster_name},
-        "tasks": [_task(JobState(job.state), *part) for part in parts],
+        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part) for part in parts],
         "platformSpecificInfo": None if platform is None else _platform(job, taskset or {}, platform, parts),
     }
 
@@ -63,28 +68,28 @@ def _job(job: Job) -> dict[str, Any]:
         "type": job.kind,
         "state": job.state,
         "userID": job.user_id,
-        "startAt": timestamp(job.started_at),
-        "finishedAt": timestamp(job.finished_at),
+        "startAt": rfc3339(job.started_at),
+        "finishedAt": rfc3339(job.finished_at),
         "totalRetriedCount": job.retried,
         "exitCode": 0 if succeeded else job.exit_code,
         "exitDiagnostics": job.exit_diagnostics,
         "stage": job.stage,
         "reason": job.reason,
-        "createdAt": timestamp(job.created_at),
+        "createdAt": rfc3339(job.created_at),
         "suspendedBy": job.suspended_by or None,
-        "suspendedAt": timestamp(job.suspended_at),
+        "suspendedAt": rfc3339(job.suspended_at),
         "retryOf": job.retry_of,
         "cleanup": job.cleanup,
     }
 
 
-def _task(job: JobState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica]) -> dict[str, Any]:
+def _task(state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica]) -> dict[str, Any]:
     container = _main_container(document["template"])
     resources = container.get("resources") or {}
     return {
         "name": role.name,
         "image": container.get("image", ""),
-        "state": _role_state(job, role, replicas),
+        "state": state,
         "command": list(container.get("command") or ()),
         "replicaAmount": role.replicas,
         "maxFailedTaskCount": role.max_failed,
@@ -95,8 +100,8 @@ def _task(job: JobState, role: Role, document: Mapping[str, Any], replicas: Sequ
                 "index": replica.index,
                 "state": replica.state,
                 "retriedCount": replica.attempt,
-                "startAt": timestamp(replica.started_at),
-                "finishedAt": timestamp(replica.finished_at),
+                "startAt": rfc3339(replica.started_at),
+                "finishedAt": rfc3339(replica.finished_at),
                 "containerID": replica.container_id,
                 "containerHostIP": replica.host_ip,
                 "exitCode": replica.exit_code,
@@ -114,17 +119,10 @@ def _main_container(template: Mapping[str, Any]) -> Mapping[str, Any]:
     return container
 
 
-def _role_state(job: JobState, role: Role, replicas: Sequence[Replica]) -> ReplicaState:
-    states = [_for_good(job, role, replica) for replica in replicas]
-    state = role_state(role, states)
-    return ReplicaState.STOPPED if job.final and not state.ended else state
-
-
-def _for_good(job: JobState, role: Role, replica: Replica) -> ReplicaState:
-    """A failed replica that will be tried again counts as running."""
-    state = ReplicaState(replica.state)
-    again = state is ReplicaState.FAILED and not job.final and role.retry.allows(replica.attempt)
-    return ReplicaState.RUNNING if again else state
+def _role_state(job: Job, recorded: str | None) -> ReplicaState:
+    """As recorded; a job that a stop or a failure ended took along the roles that had not ended."""
+    state = ReplicaState(recorded or ReplicaState.WAITING)
+    return ReplicaState.STOPPED if JobState(job.state).final and not state.ended else state
 
 
 def _platform(

@@ -12,15 +12,13 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.roles import ColumnsClauseRole
 from ulid import base32
 
+from pipeline_core.database.counting import COUNTED, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
 from pipeline_core.states import JobState
 from pipeline_core.stages.order import Stage
 from pipeline_core.tokens.actor import Actor
-
-COUNTED = 10_000
-"""A list's total is counted so far and no further."""
 
 CLOCK_SLACK = timedelta(minutes=1)
 """How far the time in a job's ID may be from its `created_at`, which another machine's clock may have set."""
@@ -49,6 +47,11 @@ class Total:
 
     count: int
     exact: bool = True
+
+    @classmethod
+    def of(cls, counted: int) -> Total:
+        """What `count_up_to` came to."""
+        return cls(min(counted, COUNTED), counted <= COUNTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ def listing(
     jobs, more = rows[:limit], len(rows) > limit
     if total is None:
         whole = after is None and not more and (jobs or not offset)
-        total = Total(offset + len(jobs)) if whole else _capped_count(session, chosen, actor)
+        counted = offset + len(jobs) if whole else count_up_to(session, _matching(select(Job.id), chosen, actor))
+        total = Total.of(counted)
     return Listing(jobs, total, jobs[-1].id if more else None)
 
 
@@ -116,12 +120,6 @@ def taskset(session: Session, job_id: str, actor: Actor) -> Any:
         yet = "was never" if JobState(state).final else "has not yet been"
         raise NotFound(f'Job "{job_id}" {yet} translated: it has no TaskSet.')
     return document
-
-
-def _capped_count(session: Session, chosen: JobFilter, actor: Actor) -> Total:
-    some = _matching(select(Job.id), chosen, actor).limit(COUNTED + 1).subquery()
-    counted = session.scalar(select(func.count()).select_from(some)) or 0
-    return Total(min(counted, COUNTED), counted <= COUNTED)
 
 
 def _matching(query: Select[Any], chosen: JobFilter, actor: Actor) -> Select[Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Row
 from sqlalchemy.orm import InstrumentedAttribute
 
-from pipeline_core.database.models import Delivery, Event, Job, TrailEntry
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, TrailEntry
+from pipeline_core.times import rfc3339
 
 LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.id,
@@ -26,11 +26,6 @@ LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
 """All that a list shows, so that it never reads a job's documents."""
 
 
-def timestamp(moment: datetime | None) -> str | None:
-    """RFC 3339 in UTC, to the millisecond, with `Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
-
-
 def summary(job: Row[Any] | Job) -> dict[str, Any]:
     """A job as lists show it."""
     return {
@@ -41,9 +36,9 @@ def summary(job: Row[Any] | Job) -> dict[str, Any]:
         "state": job.state,
         "stage": job.stage,
         "reason": job.reason,
-        "createdAt": timestamp(job.created_at),
-        "startAt": timestamp(job.started_at),
-        "finishedAt": timestamp(job.finished_at),
+        "createdAt": rfc3339(job.created_at),
+        "startAt": rfc3339(job.started_at),
+        "finishedAt": rfc3339(job.finished_at),
     }
 
 
@@ -54,7 +49,7 @@ def trail_entry(entry: TrailEntry) -> dict[str, Any]:
         "plugin": entry.plugin_key,
         "asking": entry.asking,
         "attempts": entry.attempts,
-        "startedAt": timestamp(entry.started_at),
+        "startedAt": rfc3339(entry.started_at),
         "durationMs": entry.duration_ms,
         "outcome": entry.outcome,
         "decision": entry.decision,
@@ -73,7 +68,7 @@ def event(change: Event, deliveries: Sequence[Delivery]) -> dict[str, Any]:
         "previousState": change.previous_state,
         "reason": change.reason,
         "actor": change.actor,
-        "occurredAt": timestamp(change.occurred_at),
+        "occurredAt": rfc3339(change.occurred_at),
         "deliveries": [
             {
                 "id": delivery.id,
@@ -81,8 +76,8 @@ def event(change: Event, deliveries: Sequence[Delivery]) -> dict[str, Any]:
                 "status": delivery.status,
                 "attempts": delivery.attempts,
                 "lastAnswer": delivery.last_answer,
-                "nextAt": timestamp(delivery.next_at) if delivery.finished_at is None else None,
-                "finishedAt": timestamp(delivery.finished_at),
+                "nextAt": rfc3339(delivery.next_at) if delivery.status == DeliveryStatus.WAITING else None,
+                "finishedAt": rfc3339(delivery.finished_at),
             }
             for delivery in deliveries
         ],
