@@ -171,7 +171,7 @@ def show(demo: Demo, url: str, plugins: str) -> str:
     demo.pipeline("plugins")
 
     heading("A TFJob on its way through the stages")
-    submission = ("submit", str(EXAMPLES / "jobs" / "tfjob.yaml"), "--user", "demo", "--header", "user_role=admin")
+    submission = ("submit", "examples/jobs/tfjob.yaml", "--user", "demo", "--header", "user_role=admin")
     print(f"$ pipeline {shlex.join(submission)}")
     job = str(demo.ask(*submission)["jobID"])
     print(job)
