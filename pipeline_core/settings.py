@@ -124,6 +124,17 @@ class Settings:
         "Networks (CIDR, comma-separated) that plugins may live in. Empty: all. Link-local and cloud metadata addresses are "
         "refused whatever stands here.",
     )
+    pod_policy: str = _setting(
+        _choice("baseline", "none"),
+        "baseline",
+        "What decorators and binders add to pods must keep to this level of the Pod Security Standards.",
+    )
+    pod_policy_submitted: str = _setting(
+        _choice("none", "baseline"), "none", "The same for pods as they are submitted or translated."
+    )
+    host_paths: tuple[str, ...] = _setting(
+        _words, (), "Directories of the nodes, comma-separated, that the pod policy lets hostPath volumes lie in."
+    )
     plugin_concurrency: int = _setting(
         _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
     )

@@ -18,6 +18,7 @@ COMMANDS = {
     "trail": Entry("api.cli.jobs:trail", "Show every plugin call of a job."),
     "events": Entry("api.cli.jobs:events", "Show every state change of a job and who was told."),
     "logs": Entry("api.cli.logs:logs", "Print what a job's replicas wrote."),
+    "wait": Entry("api.cli.jobs:wait", "Show a job's way as it happens, until it has ended."),
     "stop": Entry("api.cli.jobs:stop", "Stop a job."),
     "resume": Entry("api.cli.jobs:resume", "Let a suspended job go on."),
     "retry": Entry("api.cli.jobs:retry", "Submit a failed or stopped job again, as a new job."),
@@ -26,7 +27,7 @@ COMMANDS = {
     "deliveries": Entry("api.cli.plugins:deliveries", "List what LifeHooks were told, and how it went."),
     "token": Entry("api.cli.tokens:token", "Create, list and delete tokens."),
     "database": Entry("api.cli.database:database", "Look after the service's database."),
-    "up": Entry("api.cli.up:up", "Run the whole service on this machine."),
+    "up": Entry("api.cli.up:up", "Run the whole service on this machine until Ctrl-C."),
     "completion": Entry("api.cli.completion:completion", "Print the completion script of a shell."),
 }
 

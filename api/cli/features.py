@@ -34,7 +34,7 @@ def register(service: Client, out: Output, files: tuple[str, ...], on: bool) -> 
         if on:
             service.put("v1", "features", "turn-on", document["name"])
         done.append(document["name"])
-        out.note(f"{document['name']} registered{' and on' if on else ''}")
+        out.tell(f"{document['name']} registered{' and on' if on else ''}")
     out.show(done, lambda _: [])
 
 

@@ -10,6 +10,7 @@ from api.cli import render
 from api.cli.client import Client
 from api.cli.options import Instant, with_service
 from api.cli.output import Output
+from api.cli.progress import wait_for
 
 job_id_argument = click.argument("job_id", metavar="ID")
 reason_option = click.option("--reason", help="Why; it stands in the job's history.")
@@ -89,6 +90,17 @@ def trail(service: Client, out: Output, job_id: str) -> None:
 def events(service: Client, out: Output, job_id: str) -> None:
     """Show every state change of a job and who was told."""
     out.show(service.all("v1", "job", "events", job_id), render.events)
+
+
+@click.command()
+@job_id_argument
+@with_service
+def wait(service: Client, out: Output, job_id: str) -> None:
+    """Show a job's way as it happens, until it has ended.
+
+    Exits 1 unless it succeeded.
+    """
+    wait_for(service, out, job_id)
 
 
 @click.command()

@@ -33,6 +33,10 @@ class Output:
             for part in render(value):
                 self.console.print(part)
 
+    def tell(self, line: RenderableType) -> None:
+        """Prints a line of progress: beside the answer where that is JSON, before it where it is for people."""
+        (Console(stderr=True, markup=False, highlight=False, emoji=False) if self.json else self.console).print(line)
+
     def note(self, text: str) -> None:
         """Says something beside the answer, where it cannot end up in a program's input."""
         click.echo(text, err=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from rich.console import Console
 from rich.text import Text
 
 from api.cli import render
@@ -76,10 +75,8 @@ def wait_for(service: Client, out: Output, job_id: str) -> None:
 
     Raises SystemExit unless the job succeeded.
     """
-    tell = (Console(stderr=True, markup=False, highlight=False) if out.json else out.console).print
-    tell(f"{job_id} submitted")
     try:
-        follow(service, job_id, tell)
+        follow(service, job_id, out.tell)
     except KeyboardInterrupt:
         out.note(f"\n{job_id} goes on: `pipeline job {job_id}` shows it, `pipeline stop {job_id}` stops it")
         raise

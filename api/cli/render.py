@@ -103,7 +103,7 @@ def job(payload: Record) -> Iterator[Any]:
         | {field: about.get(field) for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "cleanup")}
         | {name: moment(about[field]) for name, field in times.items() if about.get(field)}
         | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}
-        | {"diagnostics": Text(safe_lines(about.get("exitDiagnostics") or ""))}
+        | {"diagnostics": safe_lines(about.get("exitDiagnostics"))}
         | {"cluster": (payload.get("cluster") or {}).get("identity")}
     )
     if tasks := payload.get("tasks"):
@@ -111,8 +111,8 @@ def job(payload: Record) -> Iterator[Any]:
         yield replicas(tasks)
 
 
-def safe_lines(text: str) -> str:
-    return "\n".join(plain(line) for line in text.splitlines())
+def safe_lines(text: str | None) -> Text | None:
+    return Text("\n".join(map(plain, text.splitlines()))) if text else None
 
 
 def replicas(tasks: Sequence[Record]) -> Table:

@@ -56,6 +56,7 @@ def submit(service: Client, out: Output, file: str, wait: bool, idempotency_key:
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     accepted = service.post("v1", "job", body=read(file, **given), headers=headers).payload
     if wait:
+        out.tell(f"{accepted['jobID']} submitted")
         wait_for(service, out, accepted["jobID"])
     else:
         out.show(accepted, lambda payload: [payload["jobID"]])

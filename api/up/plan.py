@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.up.service import Service
+from pipeline_core.stages.order import STAGES
 
-STAGES = ("translate", "factors", "gates", "decorate", "bind", "launch")
 STAGE_QUEUES = ",".join(f"stages.{stage}" for stage in STAGES)
 
 API_WORKERS = 2

@@ -178,7 +178,7 @@ class Supervisor:
             elif not child.ready:
                 if child.service.ready():
                     child.ready = True
-                    self._report(child.service.name, Change.READY, f"after {now - child.started_at:.1f} s")
+                    self._report(child.service.name, Change.READY, f"after {time.monotonic() - child.started_at:.1f} s")
             elif now - child.started_at > STEADY_SECONDS:
                 child.failures = 0
 

@@ -37,14 +37,17 @@ def greeted(command: list[str]) -> list[str]:
 
 
 def script_index(command: list[str]) -> int | None:
-    """Where in `command` the script of a shell stands, if it is one: the word after `-c`, `-ec`, `-lc`…"""
+    """Where in `command` the script of a shell stands: the word after `-c`, `-ec`, `-lc`…
+
+    None when the command is none of a shell, or is written in a way that is not plain: whole words fit before any.
+    """
     if posixpath.basename(command[0]) not in SHELLS:
         return None
     for index, word in enumerate(command[1:-1], start=1):
         if not word.startswith("-") or word.startswith("--"):
             return None
         if word.endswith("c"):
-            return index + 1
+            return None if command[index + 1].startswith("-") else index + 1
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from threading import Event
 
+from pipeline_core.clock import now
 from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, ReplicaReport, Unit, tries
 from pipeline_core.states import ReplicaState
 
@@ -20,11 +21,20 @@ class NullCluster:
         self.name = name
 
     def launch(self, unit: Unit) -> Observation:
+        moment = now()
         replicas = tuple(
-            ReplicaReport(key.role, key.index, ReplicaState.SUCCEEDED, attempt=key.attempt, exit_code=0)
+            ReplicaReport(
+                key.role,
+                key.index,
+                ReplicaState.SUCCEEDED,
+                attempt=key.attempt,
+                exit_code=0,
+                started_at=moment,
+                finished_at=moment,
+            )
             for key in tries(unit)
         )
-        return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform})
+        return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform}, cleared=True)
 
     def observe(self, job_id: str) -> Observation | None:
         return None

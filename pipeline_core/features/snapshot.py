@@ -111,7 +111,8 @@ def _compile(session: Session) -> Snapshot:
     # Version and plugins come from one statement, so that they belong together.
     rows = session.execute(
         select(Registry.version, Plugin, Feature)
-        .outerjoin(Feature, Feature.enabled)
+        .select_from(Registry)
+        .outerjoin(Feature, Feature.enabled.is_(True))
         .outerjoin(Plugin, Plugin.feature_id == Feature.id)
         .execution_options(populate_existing=True)
     ).all()

@@ -37,7 +37,7 @@ def observe(job_id: str) -> None:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
         if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
             return
-        document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one()
+        document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
         if observation is None:
             observation = _lost(session, job)
         if observation.attempt == job.attempt:

@@ -20,9 +20,10 @@ from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.jobs import lifecycle
 from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.settings import settings
+from pipeline_core.stages import pod_rules
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState
-from pipeline_core.taskset import document, pod_policy, schema
+from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.namespaces import allowed_namespace
 from pipeline_core.tokens.actor import Actor
 
@@ -103,7 +104,7 @@ def _namespace(job: Mapping[str, Any], named: str) -> str:
     if job["kind"] == document.KIND:
         schema.check(job)
         schema.check_size(job)
-        pod_policy.check_submitted(job)
+        pod_rules.check_submitted(job)
         chosen = document.namespace(job) or named
     return allowed_namespace(chosen or settings().namespaces[0], "jobNameSpace")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.types import PluginType
+from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Unanswered, ask, budget, encode, ignored_entries, settle
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
@@ -32,7 +33,7 @@ def run(claim: Claim) -> Outcome:
         answer = answers.taskset(body)
         with as_bad_answer():
             check_size(answer)
-            return binding(base, answer)
+            return binding(base, answer, pod_rules.for_additions())
 
     result = ask(claim, binder, encode(claim), time.monotonic() + budget(plugins), read)
     if isinstance(result, Unanswered):

@@ -13,6 +13,7 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.types import PluginType
+from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Answered, answered, ask_side_by_side, encode, ignored_entries, settle
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Fail, Outcome, TrailOutcome
 from pipeline_core.stages.refusal import as_bad_answer, described
@@ -33,7 +34,7 @@ def run(claim: Claim) -> Outcome:
         answer = answers.taskset(body)
         with as_bad_answer():
             check_size(answer)
-            return decoration(base, answer)
+            return decoration(base, answer, pod_rules.for_additions())
 
     results = ask_side_by_side(claim, [plugin for plugin in plugins if plugin.key not in earlier], encode(claim), read)
     entries = [
@@ -55,4 +56,4 @@ def run(claim: Claim) -> Outcome:
 
 def again(base: Mapping[str, Any], entry: Entry) -> Change:
     """The change of a decorator that answered before the stage was interrupted."""
-    return decoration(base, jsonpatch.apply_patch(base, entry.patch or []))
+    return decoration(base, jsonpatch.apply_patch(base, entry.patch or []), pod_rules.for_additions())

@@ -8,11 +8,12 @@ from typing import Any
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Unanswered, ask, budget, encode, settle
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
 from pipeline_core.taskset import document as taskset
-from pipeline_core.taskset import pod_policy, schema
+from pipeline_core.taskset import schema
 from pipeline_core.taskset.namespaces import allowed_namespace
 
 
@@ -43,5 +44,5 @@ def read(body: bytes, claim: Claim) -> dict[str, Any]:
         schema.check(document)
         schema.check_size(document)
         namespace = allowed_namespace(taskset.namespace(document) or claim.namespace, "metadata.namespace")
-        pod_policy.check_submitted(document)
+        pod_rules.check_submitted(document)
     return taskset.named(document, claim.job_id, namespace)

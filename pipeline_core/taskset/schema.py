@@ -6,22 +6,17 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from itertools import islice
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator, ValidationError
 
 from pipeline_core.errors import TooLarge, WrongParameter
 from pipeline_core.taskset import document as taskset_document
+from pipeline_core.taskset.problems import Problem, told
 from pipeline_core.taskset.values import Json, Path, path_text, shown, unusable
 
 MAX_BYTES = 900 * 1024
 """Bytes of compact JSON in UTF-8 that a TaskSet may have: it must fit a ConfigMap, which holds 1 MiB."""
-
-MAX_ERRORS = 20
-"""How many errors one check reports at most."""
-
-Problem = tuple[Path, str]
 
 
 class TaskSetError(WrongParameter):
@@ -39,14 +34,13 @@ def schema() -> Mapping[str, Any]:
 def check(document: Json) -> None:
     """Make sure that `document`, any JSON value, is a TaskSet that can run.
 
-    Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most MAX_ERRORS.
+    Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most
+    `problems.MAX_ERRORS`.
     """
     if junk := unusable(document):
-        raise _error([junk])
-    if problems := list(islice(_against_schema(document), MAX_ERRORS)):
-        raise _error(problems)
-    if problems := list(islice(_against_rules(document), MAX_ERRORS)):
-        raise _error(problems)
+        _refuse([junk])
+    _refuse(_against_schema(document))
+    _refuse(_against_rules(document))
 
 
 def check_size(document: Json, whose: str = "the TaskSet") -> None:
@@ -61,13 +55,9 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(schema())
 
 
-def _error(problems: Iterable[Problem]) -> TaskSetError:
-    errors: dict[str, list[str]] = {}
-    for path, sentence in problems:
-        errors.setdefault(path_text(path), []).append(sentence)
-    (first, (sentence, *_)), *others = errors.items()
-    more = f" (and {len(others)} more)" if others else ""
-    return TaskSetError(f"The TaskSet is wrong: {first} {sentence}{more}", errors=errors)
+def _refuse(problems: Iterable[Problem]) -> None:
+    if found := told(problems):
+        raise TaskSetError(f"The TaskSet is wrong: {found[0]}", errors=found[1])
 
 
 def _against_schema(document: Json) -> Iterator[Problem]:

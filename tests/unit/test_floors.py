@@ -34,4 +34,3 @@ def test_imports_go_down_only(floor: str) -> None:
         if name in FORBIDDEN[floor]
     }
     assert not upward
-

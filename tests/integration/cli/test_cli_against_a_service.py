@@ -87,6 +87,19 @@ def test_waiting_shows_the_way_in_the_order_of_events_and_ends_well(stub, pipeli
     ]
 
 
+def test_a_job_submitted_earlier_is_waited_for_alike(stub, pipeline) -> None:
+    stub.answer("GET", "/v1/job/events/j01", [event(1, "waiting", 0), event(2, "succeeded", 1)])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    stub.answer("GET", "/v1/job/detail/j01", DETAIL)
+    result = pipeline("wait", "j01")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "j01 succeeded with exit code 0"
+
+
+def test_waiting_for_a_job_that_is_not_there_is_exit_code_4(pipeline) -> None:
+    assert pipeline("wait", "j01").exit_code == 4
+
+
 @pytest.mark.parametrize("state", ["failed", "stopped"])
 def test_waiting_for_a_job_that_does_not_succeed_exits_1(stub, pipeline, job_file, state: str) -> None:
     stub.answer("POST", "/v1/job", {"jobID": "j01"})

@@ -78,6 +78,11 @@ def test_the_gate_decides_by_the_header(header: dict[str, Any], decision: str) -
         (["python", "a.py"], ["sh", "-c", GREETING + 'exec "$0" "$@"', "python", "a.py"]),
         (["sh", "script.sh"], ["sh", "-c", GREETING + 'exec "$0" "$@"', "sh", "script.sh"]),
         (["sh", "-c"], ["sh", "-c", GREETING + 'exec "$0" "$@"', "sh", "-c"]),
+        (["sh", "-c", "--", "run"], ["sh", "-c", GREETING + 'exec "$0" "$@"', "sh", "-c", "--", "run"]),
+        (
+            ["sh", "-eo", "pipefail", "-c", "x"],
+            ["sh", "-c", GREETING + 'exec "$0" "$@"', "sh", "-eo", "pipefail", "-c", "x"],
+        ),
         (["bash", "--norc", "x"], ["sh", "-c", GREETING + 'exec "$0" "$@"', "bash", "--norc", "x"]),
     ],
 )

@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 
 from pipeline_core.errors import Code, TooLarge
 from pipeline_core.taskset.document import Action, Event
-from pipeline_core.taskset.schema import MAX_BYTES, MAX_ERRORS, TaskSetError, check, check_size, schema
+from pipeline_core.taskset.problems import MAX_ERRORS
+from pipeline_core.taskset.schema import MAX_BYTES, TaskSetError, check, check_size, schema
 from pipeline_core.taskset.values import MAX_DEPTH
 
 ROLE = "spec.roles[0]"

@@ -1,0 +1,197 @@
+"""Whether a decorator's or binder's answer only adds to the TaskSet that it was given, and what it adds.
+
+This guards against mistakes and careless overriding, not against malice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.taskset import pod_policy
+from pipeline_core.taskset.change import Change, Entry, Insert, Prepend, Put, Replace
+from pipeline_core.taskset.command import RIGHT, Script, growth
+from pipeline_core.taskset.document import RESERVED_PREFIX
+from pipeline_core.taskset.lists import identity, merge_key
+from pipeline_core.taskset.problems import Problem, told
+from pipeline_core.taskset.schema import check
+from pipeline_core.taskset.values import Json, Path, equal, shown
+
+Pattern = tuple[str, ...]
+
+ANY = "*"
+"""Stands for every index and every key in a pattern."""
+
+ROLES: Pattern = ("spec", "roles")
+ROLE: Pattern = (*ROLES, ANY)
+POD: Pattern = (*ROLE, "template", "spec")
+CONTAINERS: Pattern = (*POD, "containers")
+_CONTAINERS: tuple[Pattern, ...] = ((*CONTAINERS, ANY), (*POD, "initContainers", ANY))
+_METADATA: tuple[Pattern, ...] = (("metadata",), (*ROLE, "template", "metadata"))
+
+LOCKED: frozenset[Pattern] = frozenset(
+    {
+        ("apiVersion",),
+        ("kind",),
+        *((*metadata, key) for metadata in _METADATA for key in ("name", "namespace")),
+        ("spec", "activeDeadlineSeconds"),
+        *((*ROLE, key) for key in ("name", "replicas", "completionPolicy")),
+        *(
+            (*POD, key)
+            for key in (
+                "schedulerName",
+                "restartPolicy",
+                "activeDeadlineSeconds",
+                "serviceAccountName",
+                "serviceAccount",
+                "automountServiceAccountToken",
+            )
+        ),
+        *((*container, key) for container in _CONTAINERS for key in ("args", "restartPolicy")),
+    }
+)
+"""What may not be added, changed or removed, whatever it holds."""
+
+FROZEN: frozenset[Pattern] = frozenset(
+    {("spec", "retryPolicy"), *((*ROLE, key) for key in ("eventPolicy", "retryPolicy"))},
+)
+"""What may be added as a whole, but neither changed nor added to where it stands."""
+
+COMMANDS: frozenset[Pattern] = frozenset((*container, "command") for container in _CONTAINERS)
+"""What may only grow at its front."""
+
+_MAPS: frozenset[Pattern] = frozenset((*metadata, key) for metadata in _METADATA for key in ("labels", "annotations"))
+
+BINDER_MAY_SET: frozenset[Pattern] = frozenset(
+    {
+        *((*POD, key) for key in ("schedulerName", "priorityClassName")),
+        *((*ROLE, "template", "metadata", key, ANY) for key in ("labels", "annotations")),
+    }
+)
+"""What a binder may set or replace as well."""
+
+
+class NotAdditive(WrongParameter):
+    """The answer does more than add to the TaskSet."""
+
+
+def decoration(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> Change:
+    """What a TemplateDecorator's `answer`, any JSON value, adds to `base`, a checked TaskSet.
+
+    Raises TaskSetError when the answer is no TaskSet that can run, NotAdditive when it changes, moves or removes
+    something or adds what a decorator may not, PodPolicyError when what it adds is against the policy.
+    """
+    return _change(base, answer, policy, frozenset(), "decorator")
+
+
+def binding(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> Change:
+    """What a SchedulerBinder's `answer` does to `base`: as `decoration`, but BINDER_MAY_SET may be set or replaced."""
+    return _change(base, answer, policy, BINDER_MAY_SET, "binder")
+
+
+def _change(
+    base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy, free: frozenset[Pattern], who: str
+) -> Change:
+    check(answer)
+    comparison = _Comparison(free, who)
+    comparison.compare((), base, answer)
+    if found := told(comparison.problems):
+        raise NotAdditive(f"The answer does not only add: {found[0]}", errors=found[1])
+    pod_policy.check_added(base, answer, policy)
+    return Change(tuple(comparison.entries))
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """One walk over both documents. Paths are those of the base, for what was added those of the answer."""
+
+    free: frozenset[Pattern]
+    who: str
+    entries: list[Entry] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def compare(self, path: Path, old: Json, new: Json) -> None:
+        pattern = pattern_of(path)
+        if self._may_set(path, pattern):
+            if not equal(old, new):
+                self.entries.append(Replace(path, new))
+        elif pattern in LOCKED or pattern in FROZEN:
+            if not equal(old, new):
+                self._refuse(path, f"was changed, which a {self.who} may not do", old)
+        elif pattern in COMMANDS and isinstance(old, list) and isinstance(new, list):
+            self._command(path, old, new)
+        elif isinstance(old, dict) and isinstance(new, dict):
+            self._objects(path, old, new)
+        elif isinstance(old, list) and isinstance(new, list):
+            self._lists(path, old, new)
+        elif not equal(old, new):
+            self._refuse(path, f"is {shown(new)}; a {self.who} may only add", old)
+
+    def _objects(self, path: Path, old: dict[str, Json], new: dict[str, Json]) -> None:
+        for key, value in old.items():
+            if key in new:
+                self.compare((*path, key), value, new[key])
+            else:
+                self._refuse((*path, key), f"was removed; a {self.who} may only add", value)
+        for key, value in new.items():
+            if key not in old and self._may_add((*path, key), value):
+                self.entries.append(Put((*path, key), value))
+
+    def _lists(self, path: Path, old: list[Json], new: list[Json]) -> None:
+        name = path[-1]
+        wanted = [identity(name, element) for element in old]
+        taken = set(wanted)
+        position = 0
+        for index, element in enumerate(new):
+            found = identity(name, element)
+            if position < len(old) and found == wanted[position]:
+                self.compare((*path, position), old[position], element)
+                position += 1
+            elif pattern_of(path) == ROLES:
+                self._problem((*path, index), f"was added; a {self.who} may add no roles")
+            elif merge_key(name, element) is not None and found in taken:
+                self._problem((*path, index), "is there twice or was moved; right would be: each once, as before")
+            else:
+                taken.add(found)
+                self.entries.append(Insert(path, position, element))
+        for missing in range(position, len(old)):
+            self._refuse((*path, missing), "was removed, moved or changed beyond recognition", old[missing])
+
+    def _command(self, path: Path, old: list[Json], new: list[Json]) -> None:
+        grown = growth(old, new)
+        if grown is None:
+            self._problem(path, f"is {shown(new)} that does not end as before; right would be: {RIGHT}")
+        elif isinstance(grown, Script):
+            self.entries.append(Prepend((*path, grown.index), grown.text))
+        else:
+            self.entries.extend(Insert(path, 0, word) for word in grown.words)
+
+    def _may_set(self, path: Path, pattern: Pattern) -> bool:
+        return (pattern in self.free or (*pattern[:-1], ANY) in self.free) and not _reserved(path, pattern)
+
+    def _may_add(self, path: Path, value: Json) -> bool:
+        """Whether a key that was not there may be added with all that it holds; notes the problem when not."""
+        pattern = pattern_of(path)
+        if self._may_set(path, pattern):
+            return True
+        if pattern in LOCKED or pattern in COMMANDS or _reserved(path, pattern):
+            self._problem(path, f"was added, which a {self.who} may not do; right would be: to leave it out")
+            return False
+        return not isinstance(value, dict) or all(self._may_add((*path, key), inner) for key, inner in value.items())
+
+    def _refuse(self, path: Path, sentence: str, old: Json) -> None:
+        self._problem(path, f"{sentence}; right would be: {shown(old)} as it was")
+
+    def _problem(self, path: Path, sentence: str) -> None:
+        self.problems.append((path, sentence))
+
+
+def pattern_of(path: Path) -> Pattern:
+    """The path with ANY for every index."""
+    return tuple(part if isinstance(part, str) else ANY for part in path)
+
+
+def _reserved(path: Path, pattern: Pattern) -> bool:
+    return pattern[:-1] in _MAPS and str(path[-1]).startswith(RESERVED_PREFIX)

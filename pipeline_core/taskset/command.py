@@ -1,0 +1,71 @@
+"""How a container's command may grow: at its front, so that what it ran before still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from posixpath import basename
+
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+
+RIGHT = "whole words in front, or, in front of a shell's script, text that ends in `;`, `&&` or a newline"
+"""What an error says would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Whole words that stand before the old ones; none when nothing changed."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Text that stands before the script that is the word at `index` of the old command."""
+
+    index: int
+    text: str
+
+
+def growth(old: Sequence[str], new: Sequence[str]) -> Words | Script | None:
+    """What the new command puts before the old one; None when it does anything else."""
+    added = len(new) - len(old)
+    if added >= 0 and list(new[added:]) == list(old):
+        return Words(tuple(new[:added])) if old or not added else None
+    index = script_index(old)
+    if added or index is None or not new[index].endswith(old[index]):
+        return None
+    if [*new[:index], *new[index + 1 :]] != [*old[:index], *old[index + 1 :]]:
+        return None
+    text = new[index][: len(new[index]) - len(old[index])]
+    return Script(index, text) if _complete(text) else None
+
+
+def script_index(command: Sequence[str]) -> int | None:
+    """Where the script of a shell's command stands: `["sh", "-c", "run"]` → 2. None when it is no such command.
+
+    Options are read as POSIX `sh` reads them: they may be grouped (`-lc`), `o` takes a word (`-eo pipefail -c`), and
+    the script is the first word after all of them.
+    """
+    if not command or basename(command[0]) not in SHELLS:
+        return None
+    index, has_script = 1, False
+    while index < len(command) and command[index][:1] in ("-", "+"):
+        option = command[index]
+        index += 1
+        if option in ("-", "--"):
+            break
+        if not option.startswith("--"):
+            has_script |= option[0] == "-" and "c" in option
+            index += option.lower().count("o")
+    return index if has_script and index < len(command) else None
+
+
+def _complete(text: str) -> bool:
+    """Whether commands end with `text`, so that what follows begins a new one: not inside a comment or an escape."""
+    body = text.rstrip()
+    if body.endswith(("\\", "\\;", "\\&&")):
+        return False
+    if "\n" in text[len(body) :]:
+        return True
+    return body.endswith((";", "&&")) and not body.rpartition("\n")[2].lstrip().startswith("#")

@@ -1,0 +1,185 @@
+"""The cursor: claiming, finishing, and what a doubled, late or lost message finds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
+from pipeline_core.jobs import control, cursor
+from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal, Rests
+from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.settings import Settings
+from pipeline_core.stages import launch, translate
+from pipeline_core.stages.order import Stage
+from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
+from pipeline_core.tokens.actor import Actor
+
+ADMIN = Actor(name="admin", admin=True)
+pytestmark = pytest.mark.usefixtures("service_settings")
+
+
+def taskset(**spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "command": ["true"]}
+    role = {"name": "worker", "template": {"spec": {"containers": [container]}}, **spec}
+    return {"apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]}}
+
+
+def submitted(**spec: Any) -> str:
+    raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset(**spec)}
+    return submit(Submission.parse(raw), ADMIN)
+
+
+def claimed(job_id: str, stage: Stage = Stage.TRANSLATE, epoch: int = 0, owner: str = "w1") -> Claim:
+    claim = cursor.claim(job_id, epoch, stage, owner)
+    assert isinstance(claim, Claim), claim
+    return claim
+
+
+def job_of(job_id: str) -> Job:
+    with transaction() as session:
+        return session.execute(select(Job).where(Job.id == job_id)).scalar_one()
+
+
+def step_of(job_id: str) -> Step | None:
+    with transaction() as session:
+        return session.execute(select(Step).where(Step.job_id == job_id)).scalar_one_or_none()
+
+
+def states(job_id: str) -> list[tuple[int, str]]:
+    with transaction() as session:
+        rows = session.execute(
+            select(Event.sequence, Event.state).where(Event.job_id == job_id).order_by(Event.sequence)
+        )
+        return [(row.sequence, row.state) for row in rows]
+
+
+def let_lease_end(job_id: str) -> None:
+    with transaction() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Step).where(Step.job_id == job_id).values(lease_until=past, due_at=past))
+
+
+def test_a_submitted_job_owes_its_first_stage_and_has_told_its_first_event() -> None:
+    job_id = submitted()
+    step = step_of(job_id)
+    assert step is not None
+    assert (step.stage, step.epoch, step.claims) == ("translate", 0, 0)
+    assert states(job_id) == [(1, "waiting")]
+
+
+def test_a_step_is_claimed_once() -> None:
+    job_id = submitted()
+    assert claimed(job_id).claims == 1
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+
+
+def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_lost_it() -> None:
+    job_id = submitted()
+    first = claimed(job_id)
+    let_lease_end(job_id)
+    second = claimed(job_id, owner="w2")
+    assert second.claims == 2
+    with pytest.raises(LeaseLost):
+        cursor.finish(first, Advance())
+    assert cursor.finish(second, Advance()) == Goes(Stage.LAUNCH)
+
+
+def test_the_cursor_skips_stages_that_nothing_matches() -> None:
+    job_id = submitted()
+    claim = claimed(job_id)
+    assert cursor.finish(claim, translate.run(claim)) == Goes(Stage.LAUNCH)
+    assert job_of(job_id).stage == "launch"
+
+
+def test_a_message_of_a_stage_that_is_past_lets_the_chain_go_on() -> None:
+    job_id = submitted()
+    cursor.finish(claimed(job_id), Advance())
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.PAST
+    assert cursor.claim(job_id, 1, Stage.TRANSLATE, "w2") is Refusal.VOID
+    assert cursor.claim("j00000000000000000000000000", 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+
+
+def test_a_job_on_the_null_cluster_runs_and_succeeds_with_its_launch() -> None:
+    job_id = submitted(replicas=2)
+    cursor.finish(claimed(job_id), Advance())
+    claim = claimed(job_id, Stage.LAUNCH)
+    assert cursor.finish(claim, launch.run(claim)) == Rests()
+    job = job_of(job_id)
+    assert (job.state, job.stage, job.exit_code, job.cleanup) == ("succeeded", "cluster", 0, "done")
+    assert states(job_id) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
+    assert step_of(job_id) is None
+    with transaction() as session:
+        assert session.execute(select(func.count()).where(Replica.job_id == job_id)).scalar_one() == 2
+
+
+def test_a_suspended_job_has_no_step_and_a_resumed_one_owes_the_same_stage_in_a_new_epoch() -> None:
+    job_id = submitted()
+    suspended = Suspend(trail=(), plugin_key="AccessGate.quota.platform", reason="no quota")
+    progress = cursor.finish(claimed(job_id), suspended)
+    assert isinstance(progress, Parked)
+    assert progress.stages[0] is Stage.TRANSLATE
+    job = job_of(job_id)
+    assert (job.state, job.suspended_by, job.epoch) == ("suspended", "AccessGate.quota.platform", progress.epoch)
+    assert step_of(job_id) is None
+    control.resume(job_id, ADMIN, reason="quota granted")
+    step = step_of(job_id)
+    assert step is not None
+    assert (step.stage, step.epoch) == ("translate", progress.epoch + 1)
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "late") is Refusal.VOID
+    assert states(job_id) == [(1, "waiting"), (2, "suspended"), (3, "waiting")]
+
+
+def test_a_stop_voids_what_is_under_way() -> None:
+    job_id = submitted()
+    claim = claimed(job_id)
+    control.stop(job_id, ADMIN, reason="changed my mind")
+    with pytest.raises(LeaseLost):
+        cursor.finish(claim, Advance())
+    job = job_of(job_id)
+    assert (job.state, job.reason, job.cleanup) == ("stopped", "changed my mind", None)
+    assert states(job_id)[-1] == (2, "stopped")
+
+
+def test_a_stop_during_the_launch_waits_with_cleaning_up_until_the_launch_can_no_more_happen() -> None:
+    job_id = submitted()
+    cursor.finish(claimed(job_id), Advance())
+    claimed(job_id, Stage.LAUNCH)
+    control.stop(job_id, ADMIN)
+    job = job_of(job_id)
+    assert job.cleanup == "pending"
+    assert job.cleanup_after is not None
+
+
+def test_a_postponed_step_is_not_claimed_before_its_time_and_found_when_it_is_due() -> None:
+    job_id = submitted()
+    cursor.finish(claimed(job_id), Postpone(reason="the translator is away", seconds=3600))
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+    assert job_of(job_id).reason == "the translator is away"
+    with transaction() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Step).where(Step.job_id == job_id).values(not_before=past, due_at=past))
+    due = [step.job_id for step in cursor.due_steps(1000)]
+    assert job_id in due
+    assert job_id not in [step.job_id for step in cursor.due_steps(1000)], "its next look is put off"
+    assert claimed(job_id).claims == 1
+
+
+def test_a_failed_stage_fails_the_job() -> None:
+    job_id = submitted()
+    assert cursor.finish(claimed(job_id), Fail(trail=(), reason="no translator")) == Rests()
+    job = job_of(job_id)
+    assert (job.state, job.reason, job.stage) == ("failed", "no translator", "translate")
+    assert job.finished_at is not None
+
+
+def test_the_same_idempotency_key_gives_the_same_job(service_settings: Settings) -> None:
+    raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset()}
+    first = submit(Submission.parse(raw), ADMIN, idempotency_key="k1", raw_hash="a")
+    assert submit(Submission.parse(raw), ADMIN, idempotency_key="k1", raw_hash="a") == first
+    with transaction() as session:
+        assert session.execute(select(func.count()).where(JobDocument.job_id == first)).scalar_one() == 1
