@@ -32,10 +32,9 @@ def healthz(call: Call) -> None:
 def readyz(call: Call) -> None:
     """Database, Redis and migrations are as they should be"""
     if missing := health.missing():
-        raise Unavailable(
-            "Not ready: " + "; ".join(f"{name} ({text})" for name, text in missing.items()) + ".",
-            errors={name: [text] for name, text in missing.items()},
-        )
+        not_ready = Unavailable("Not ready: " + "; ".join(f"{name}: {text}" for name, text in missing.items()) + ".")
+        not_ready.errors = {name: [text] for name, text in missing.items()}
+        raise not_ready
 
 
 @blueprint.operation("GET", "/metrics", needs=None, streams="text/plain")
@@ -44,9 +43,7 @@ def prometheus(call: Call) -> Response:
     return Response(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)
 
 
-@blueprint.operation(
-    "GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"}
-)
+@blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})
 def version(call: Call) -> Any:
     """What is running"""
     return {"version": VERSION, "api": "v1"}

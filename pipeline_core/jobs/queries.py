@@ -9,15 +9,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.roles import ColumnsClauseRole
 from ulid import base32
 
 from pipeline_core.database.counting import COUNTED, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
-from pipeline_core.states import JobState
 from pipeline_core.stages.order import Stage
+from pipeline_core.states import JobState
 from pipeline_core.tokens.actor import Actor
 
 CLOCK_SLACK = timedelta(minutes=1)
@@ -98,7 +97,7 @@ def count(session: Session, chosen: JobFilter, actor: Actor) -> int:
     return session.scalar(_matching(select(func.count()).select_from(Job), chosen, actor)) or 0
 
 
-def visible(session: Session, job_id: str, actor: Actor, *columns: ColumnsClauseRole) -> Row[Any]:
+def visible(session: Session, job_id: str, actor: Actor, *columns: Any) -> Row[Any]:
     """These columns of one job. Raises NotFound when there is none, or it is none of this actor's business."""
     row = session.execute(select(Job.user_id, *columns).where(Job.id == job_id)).one_or_none()
     if row is None or not actor.sees(row.user_id):

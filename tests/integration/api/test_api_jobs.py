@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import update
 
 from api.resources import logs as logs_resource
-from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
 from pipeline_core.clock import now
+from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
 from pipeline_core.jobs import logs
@@ -25,7 +25,11 @@ TASKSET: dict[str, Any] = {
     "spec": {
         "roles": [
             {"name": "ps", "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}}},
-            {"name": "worker", "replicas": 2, "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}}},
+            {
+                "name": "worker",
+                "replicas": 2,
+                "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}},
+            },
         ]
     },
 }
@@ -98,7 +102,9 @@ def test_stop_resume_and_retry_follow_the_jobs_state(admin: Any) -> None:
 def test_a_suspended_job_is_resumed_once_and_by_the_gate_named(admin: Any) -> None:
     job_id = admin.submit()
     with transaction() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(state="suspended", suspended_by="g", suspended_at=now()))
+        session.execute(
+            update(Job).where(Job.id == job_id).values(state="suspended", suspended_by="g", suspended_at=now())
+        )
         session.connection().exec_driver_sql("DELETE FROM steps")
     assert ids(admin, "?suspendedBy=x,g&state=suspended") == [job_id]
     assert admin("PUT", f"/v1/job/resume/{job_id}", json={"gate": "another"}).status_code == 409
@@ -306,7 +312,8 @@ def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, mo
 
 def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
-    monkeypatch.setattr(logs_resource, "_places", lambda places=threading.Semaphore(1): places)
+    places = threading.Semaphore(1)
+    monkeypatch.setattr(logs_resource, "_places", lambda: places)
     path = f"/v1/job/logs/{admin.submit()}?follow=true"
     first = admin("GET", path)
     answer = admin("GET", path)

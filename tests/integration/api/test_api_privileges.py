@@ -54,7 +54,11 @@ def test_each_route_is_open_to_its_privilege_and_to_the_admin_alone(admin: Any, 
             if privilege == needed:
                 assert answer.status_code in (200, 400, 404), (method, path, privilege, answer.text)
             else:
-                assert (answer.status_code, answer.json["code"]) == (403, "PERMISSION_DENIED"), (method, path, privilege)
+                assert (answer.status_code, answer.json["code"]) == (403, "PERMISSION_DENIED"), (
+                    method,
+                    path,
+                    privilege,
+                )
         assert admin(method, path, **body).status_code in (200, 400, 404), (method, path)
 
 
@@ -62,7 +66,9 @@ def test_the_table_has_every_route(app: Any) -> None:
     adapter = app.url_map.bind("localhost")
     found = {(adapter.match(path.split("?")[0], method)[0]) for method, path in [*NEEDS, *OPEN]}
     own = {
-        rule.endpoint for rule in app.url_map.iter_rules() if rule.endpoint != "docs_asset" and "api-docs" not in rule.endpoint
+        rule.endpoint
+        for rule in app.url_map.iter_rules()
+        if rule.endpoint != "docs_asset" and "api-docs" not in rule.endpoint
     }
     assert found == own
 

@@ -42,7 +42,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_not_every_reader_takes_alike_is_refused_with_a_reason(raw: bytes, why: str) -> None:
-    with pytest.raises(WrongParameter, match="^The ") as refused:
+    with pytest.raises(WrongParameter, match=r"^The ") as refused:
         bodies.parse(raw)
     assert why in refused.value.message
 

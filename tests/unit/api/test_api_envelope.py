@@ -106,7 +106,9 @@ def test_head_is_get_without_the_body(client: FlaskClient) -> None:
 
 def test_the_request_id_is_taken_over_when_it_is_usable_and_made_otherwise(client: FlaskClient) -> None:
     assert client.get("/healthz", headers={"X-Request-ID": "abc-1"}).headers["X-Request-ID"] == "abc-1"
-    made = {client.get("/healthz", headers=headers).headers["X-Request-ID"] for headers in ({}, {"X-Request-ID": "a b"})}
+    made = {
+        client.get("/healthz", headers=headers).headers["X-Request-ID"] for headers in ({}, {"X-Request-ID": "a b"})
+    }
     assert len(made) == 2
     assert all(len(request_id) == 32 for request_id in made)
     assert client.get("/nothing", headers={"X-Request-ID": "abc-2"}).headers["X-Request-ID"] == "abc-2"

@@ -54,7 +54,9 @@ def test_a_bad_body_is_told_before_a_missing_target(client: FlaskClient, monkeyp
         ("reason", None),
     ],
 )
-def test_a_note_with_a_fault_is_refused_and_the_field_is_named(client: FlaskClient, body: Any, field: str | None) -> None:
+def test_a_note_with_a_fault_is_refused_and_the_field_is_named(
+    client: FlaskClient, body: Any, field: str | None
+) -> None:
     headers = {"token": "write_job", "Content-Type": "application/json"}
     answer = client.put("/v1/job/stop/j1", data=json.dumps(body), headers=headers)
     assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
@@ -75,7 +77,9 @@ def test_a_note_is_optional(client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 
 def test_a_resume_may_name_the_gate(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     resumed = []
-    monkeypatch.setattr(control, "resume", lambda job_id, actor, *, reason, gate: resumed.append((job_id, reason, gate)))
+    monkeypatch.setattr(
+        control, "resume", lambda job_id, actor, *, reason, gate: resumed.append((job_id, reason, gate))
+    )
     client.put("/v1/job/resume/j1", json={"gate": "AccessGate.a.b", "reason": "go"}, headers={"token": "write_job"})
     client.put("/v1/job/resume/j1", headers={"token": "write_job"})
     assert resumed == [("j1", "go", "AccessGate.a.b"), ("j1", "", None)]

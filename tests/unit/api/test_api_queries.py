@@ -60,7 +60,9 @@ def test_a_count_knows_no_pages(client: FlaskClient, query: str) -> None:
     assert client.get(f"/v1/job/count?{query}", headers={"token": "read_job"}).status_code == 400
 
 
-@pytest.mark.parametrize("path", ["/v1/job/detail/j1?x=1", "/v1/version?x=1", "/healthz?x=1", "/v1/features/detail/a?x="])
+@pytest.mark.parametrize(
+    "path", ["/v1/job/detail/j1?x=1", "/v1/version?x=1", "/healthz?x=1", "/v1/features/detail/a?x="]
+)
 def test_routes_without_parameters_take_none(client: FlaskClient, path: str) -> None:
     answer = client.get(path, headers={"token": "admin"})
     assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")

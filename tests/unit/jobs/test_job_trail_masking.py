@@ -6,7 +6,17 @@ import pytest
 
 from pipeline_core.jobs.trail import MASK, looks_secret, masked_patch
 
-SECRET = ["DB_PASSWORD", "passwd", "API_KEY", "apikey", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "auth", "private-key", "PWD"]
+SECRET = [
+    "DB_PASSWORD",
+    "passwd",
+    "API_KEY",
+    "apikey",
+    "AWS_SECRET_ACCESS_KEY",
+    "GITHUB_TOKEN",
+    "auth",
+    "private-key",
+    "PWD",
+]
 HARMLESS = ["PATH", "KEYBOARD", "BATCH_SIZE", "TASKSET_NAME", "MONKEY", ""]
 
 
