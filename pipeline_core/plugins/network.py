@@ -39,7 +39,6 @@ ALWAYS_REFUSED: dict[Network, str] = {
 }
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
-_PORT = re.compile(r":0*(?:/|\?|$)")
 _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
@@ -88,7 +87,7 @@ def _address_problem(url: str, networks: Sequence[Network]) -> str | None:
         return "must not contain a user name or password; use `authorization`"
     if parts.fragment is not None:
         return "must not contain a fragment (#…)"
-    if parts.port == 0 or (parts.port is None and _PORT.search(parts.netloc or "")):
+    if parts.port == 0:
         return "must have a port from 1 to 65535, or none"
     literal = _literal(parts.host)
     return refusal(literal, networks) if literal else None
@@ -111,16 +110,19 @@ def _address(text: str) -> Address:
 
 
 def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadline) -> socket.socket:
-    """A connected socket. Raises AddressRefused when any address of `host` is refused, and NotToBeHad."""
+    """A connected socket. Raises AddressRefused when any address of `host` is refused, and NotToBeHad.
+
+    Each address has an equal share of what is left, so that one which swallows packets does not hide the next.
+    """
     candidates = _resolve(host.strip("[]"), port, deadline)
     for *_, address in candidates:
         problem = refusal(_address(str(address[0])), networks)
         if problem:
             raise AddressRefused(f"its address was refused: {problem}")
     failure: OSError | None = None
-    for family, kind, protocol, _, address in candidates:
+    for left, (family, kind, protocol, _, address) in zip(range(len(candidates), 0, -1), candidates, strict=True):
         try:
-            return _connected(socket.socket(family, kind, protocol), address, deadline)
+            return _connected(socket.socket(family, kind, protocol), address, deadline.remaining() / left)
         except OSError as error:
             failure = error
     if isinstance(failure, TimeoutError):
@@ -128,10 +130,10 @@ def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadlin
     raise NotToBeHad(f"no connection: {failure.strerror if failure else 'its name has no address'}") from failure
 
 
-def _connected(connection: socket.socket, address: _Socket, deadline: Deadline) -> socket.socket:
+def _connected(connection: socket.socket, address: _Socket, seconds: float) -> socket.socket:
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(deadline.remaining())
+        connection.settimeout(seconds)
         connection.connect(address)
     except BaseException:
         connection.close()

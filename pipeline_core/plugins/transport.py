@@ -130,13 +130,16 @@ class _TimedReader(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, source: io.RawIOBase, deadline: Deadline) -> None:
         self._connection, self._source, self._deadline = connection, source, deadline
+        self.ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
         self._connection.settimeout(self._deadline.remaining())
-        return self._source.readinto(buffer)
+        count = self._source.readinto(buffer)
+        self.ended = count == 0
+        return count
 
     def close(self) -> None:
         self._source.close()
@@ -147,7 +150,14 @@ class _TimedResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         _, deadline = _BOUNDS.get()
-        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach(), deadline), _BLOCK)
+        self._source = _TimedReader(sock, self.fp.detach(), deadline)
+        self.fp = io.BufferedReader(self._source, _BLOCK)
+
+    def begin(self) -> None:
+        """Headers that are cut off would otherwise pass for headers that are complete."""
+        super().begin()
+        if self._source.ended:
+            raise http.client.IncompleteRead(b"")
 
 
 class _BoundedHTTP(HTTPConnection):
@@ -177,4 +187,9 @@ class _HTTPPool(urllib3.HTTPConnectionPool):
 
 
 class _HTTPSPool(urllib3.HTTPSConnectionPool):
+    """Trusts what the system trusts (`SSL_CERT_FILE`), read once for each host: it takes milliseconds."""
+
     ConnectionCls = _BoundedHTTPS
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, ssl_context=ssl.create_default_context(), **options)

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+from conftest import free_port, wait_for
+from redis import Redis
+
+from pipeline_core.plugins import guard as guard_module
+from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, CircuitOpen, NoRoom, NotToBeHad
+from pipeline_core.plugins.guard import Circuit, Guard, Outcome
+from pipeline_core.settings import Settings
+
+LONG = 60.0
+MakeGuard = Callable[..., Guard]
+
+
+@pytest.fixture
+def make_guard(valkey_port: int, valkey: Redis) -> Iterator[MakeGuard]:
+    with ExitStack() as clients:
+
+        def make(*, concurrency: int = 64, failures: int = 3, open_seconds: float = LONG, text: bool = False) -> Guard:
+            client = clients.enter_context(Redis(port=valkey_port, decode_responses=text))
+            return Guard(client, prefix="t:", concurrency=concurrency, failures=failures, open_seconds=open_seconds)
+
+        yield make
+
+
+def ends(guard: Guard, failure: BaseException | None = None, key: str = "k") -> None:
+    """One request to the plugin, which ends so."""
+    with suppress(type(failure) if failure else ()), guard.entered(key, 30):
+        if failure:
+            raise failure
+
+
+def refuses(guard: Guard, refusal: type[CallFailed], key: str = "k") -> bool:
+    try:
+        ends(guard, key=key)
+    except refusal:
+        return True
+    return False
+
+
+def circuit(guard: Guard) -> Circuit | None:
+    health = guard.health("k")
+    return health and health.circuit
+
+
+def test_calls_at_a_time_are_limited_over_all_workers(make_guard: MakeGuard) -> None:
+    one, other = make_guard(concurrency=2), make_guard(concurrency=2)
+    with one.entered("k", 30), other.entered("k", 30):
+        for guard in (one, other):
+            with pytest.raises(NoRoom, match="2 calls of it are under way already") as caught:
+                ends(guard)
+            assert caught.value.retry_after == guard_module.ROOM_RETRY
+        ends(one, key="another plugin")
+        assert one.health("k").calls == 2
+    ends(one)
+    assert one.health("k").calls == 0
+
+
+def test_no_room_counts_against_nothing(make_guard: MakeGuard) -> None:
+    guard = make_guard(concurrency=1, failures=1)
+    with guard.entered("k", 30):
+        assert all(refuses(guard, NoRoom) for _ in range(5))
+    health = guard.health("k")
+    assert (health.circuit, health.failures, len(health.recent)) == (Circuit.CLOSED, 0, 1)
+
+
+def test_a_lost_call_gives_its_place_back(
+    make_guard: MakeGuard, monkeypatch: pytest.MonkeyPatch, valkey: Redis
+) -> None:
+    monkeypatch.setattr(guard_module, "MARGIN", 0.1)
+    guard = make_guard(concurrency=1)
+    lost = guard.entered("k", 0.1)
+    lost.__enter__()
+    assert refuses(guard, NoRoom)
+    wait_for(lambda: not refuses(guard, NoRoom))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_circuit_opens_after_failures_in_a_row_for_all_workers(make_guard: MakeGuard, text: bool) -> None:
+    one, other = make_guard(text=text), make_guard(text=text)
+    for guard in (one, other, one):
+        ends(guard, NotToBeHad("no connection: ä"))
+    with pytest.raises(CircuitOpen, match="left alone for a while after: no connection: ä") as caught:
+        ends(other)
+    assert 0 < caught.value.retry_after <= LONG
+    assert circuit(one) is Circuit.OPEN
+    ends(one, key="another plugin")
+
+
+@pytest.mark.parametrize("answer", [None, BadAnswer("status 500")])
+def test_any_answer_begins_the_row_anew(make_guard: MakeGuard, answer: BadAnswer | None) -> None:
+    guard = make_guard()
+    for _ in range(3):
+        ends(guard, NotToBeHad("x"))
+        ends(guard, NotToBeHad("x"))
+        ends(guard, answer)
+    assert circuit(guard) is Circuit.CLOSED
+
+
+@pytest.mark.parametrize("end", [AddressRefused("x"), KeyboardInterrupt()])
+def test_a_call_that_never_reached_the_plugin_says_nothing_of_it(make_guard: MakeGuard, end: BaseException) -> None:
+    guard = make_guard()
+    ends(guard, NotToBeHad("x"))
+    for _ in range(5):
+        ends(guard, end)
+    assert guard.health("k").failures == 1
+    assert guard.health("k").calls == 0
+
+
+@pytest.fixture
+def half_open(make_guard: MakeGuard) -> Guard:
+    guard = make_guard(open_seconds=0.3)
+    for _ in range(3):
+        ends(guard, NotToBeHad("x"))
+    assert circuit(guard) is Circuit.OPEN
+    wait_for(lambda: circuit(guard) is Circuit.HALF_OPEN)
+    return guard
+
+
+def test_one_call_probes_and_closes_the_circuit(half_open: Guard) -> None:
+    with half_open.entered("k", 30):
+        assert all(refuses(half_open, CircuitOpen) for _ in range(3))
+    assert circuit(half_open) is Circuit.CLOSED
+    ends(half_open)
+
+
+def test_a_probe_that_fails_opens_the_circuit_again(half_open: Guard) -> None:
+    ends(half_open, NotToBeHad("still away"))
+    assert refuses(half_open, CircuitOpen)
+    assert half_open.health("k").cause == "still away"
+    wait_for(lambda: not refuses(half_open, CircuitOpen))
+
+
+@pytest.mark.parametrize("end", [AddressRefused("x"), KeyboardInterrupt()])
+def test_a_probe_that_was_abandoned_leaves_the_next_to_probe(half_open: Guard, end: BaseException) -> None:
+    ends(half_open, end)
+    ends(half_open)
+    assert circuit(half_open) is Circuit.CLOSED
+
+
+def test_a_lost_probe_is_followed_by_another(
+    make_guard: MakeGuard, half_open: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard_module, "MARGIN", 0.1)
+    lost = half_open.entered("k", 0.1)
+    lost.__enter__()
+    assert refuses(half_open, CircuitOpen)
+    wait_for(lambda: not refuses(half_open, CircuitOpen))
+
+
+def test_health_tells_the_recent_outcomes(make_guard: MakeGuard) -> None:
+    guard = make_guard()
+    assert guard.health("k").latency_seconds is None
+    for _ in range(30):
+        ends(guard)
+    ends(guard, BadAnswer("status 500"))
+    ends(guard, NotToBeHad("no connection"))
+    health = guard.health("k")
+    assert [record.outcome for record in health.recent[:3]] == [
+        Outcome.NOT_TO_BE_HAD,
+        Outcome.BAD_ANSWER,
+        Outcome.ANSWERED,
+    ]
+    assert len(health.recent) == 20
+    assert (health.failures, health.cause, health.calls) == (1, "no connection", 0)
+    assert health.latency_seconds >= 0
+
+
+def test_redis_emptied_during_a_call_harms_nothing(make_guard: MakeGuard, valkey: Redis) -> None:
+    guard = make_guard()
+    ends(guard, NotToBeHad("x"))
+    with guard.entered("k", 30):
+        valkey.flushall()
+        valkey.script_flush()
+    ends(guard)
+    assert circuit(guard) is Circuit.CLOSED
+
+
+def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuard, valkey: Redis) -> None:
+    guard = make_guard()
+    ends(guard, NotToBeHad("x"))
+    with guard.entered("k", 30):
+        keys = list(valkey.scan_iter())
+        assert len(keys) == 3
+        assert all(key.startswith(b"t:plugin:k:") and valkey.ttl(key) > 0 for key in keys)
+
+
+def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0", plugin_concurrency=1, breaker_failures=1)
+    guard = Guard.configured(settings)
+    with guard.entered("k", 30), guard.entered("k", 30):
+        pass
+    for _ in range(3):
+        ends(guard, NotToBeHad("x"))
+    assert guard.health("another") is None
+    assert capsys.readouterr().out.count("go on unguarded") == 2

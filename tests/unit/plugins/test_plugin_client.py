@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from pipeline_core.plugins.client import Client, retry_after
+from pipeline_core.plugins.deadline import Deadline
+from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, NotToBeHad
+from pipeline_core.plugins.guard import Guard
+from pipeline_core.plugins.packet import Endpoint
+from pipeline_core.plugins.transport import Response, Transport
+from pipeline_core.plugins.types import PluginType
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OK = Response(200, {}, b"yes")
+
+
+def status(code: int, body: bytes = b"", **headers: str) -> Response:
+    return Response(code, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+
+
+class Script(Transport):
+    """Answers as it is told, and remembers what it was asked."""
+
+    def __init__(self, *answers: Response | CallFailed) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[Mapping[str, str], float]] = []
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Response:
+        self.asked.append((headers, deadline.seconds))
+        answer = self.answers.pop(0)
+        if isinstance(answer, CallFailed):
+            raise answer
+        return answer
+
+
+class Call:
+    def __init__(self, *answers: Response | CallFailed) -> None:
+        self.script = Script(*answers)
+        self.pauses: list[float] = []
+        guard = Guard(None, prefix="", concurrency=1, failures=1, open_seconds=1)
+        self.client = Client(self.script, guard, sleep=self.pauses.append)
+
+    def __call__(
+        self, *, attempts: int = 3, timeout: float = 30, budget: float = 120, authorization: str = ""
+    ) -> bytes:
+        endpoint = Endpoint("k", PluginType.ACCESS_GATE, "http://plugin/", authorization, "", timeout, attempts)
+        deadline = time.monotonic() + budget
+        return self.client.call(endpoint, b"{}", job_id="j", idempotency_key="j:s:k:1", deadline=deadline).body
+
+
+@pytest.mark.parametrize("busy", [status(429), status(502), status(503), status(504), NotToBeHad("no connection")])
+def test_a_plugin_that_is_not_to_be_had_is_tried_again(busy: Response | CallFailed) -> None:
+    call = Call(busy, busy, OK)
+    assert call() == b"yes"
+    assert len({headers["Idempotency-Key"] for headers, _ in call.script.asked}) == 1
+    assert len(call.pauses) == 2
+    assert all(0 < pause <= 0.4 for pause in call.pauses)
+
+
+def test_attempts_end_and_are_counted() -> None:
+    call = Call(status(503, b"later"), status(503, b"later"), OK)
+    with pytest.raises(NotToBeHad, match="status 503: later") as caught:
+        call(attempts=2)
+    assert caught.value.attempts == 2
+    assert caught.value.retry_after is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [status(code) for code in (201, 204, 400, 401, 404, 500, 501)] + [status(302), BadAnswer("x"), AddressRefused("x")],
+)
+def test_a_bad_answer_is_not_asked_for_again(bad: Response | CallFailed) -> None:
+    call = Call(bad, OK)
+    with pytest.raises(BadAnswer) as caught:
+        call()
+    assert caught.value.attempts == 1
+    assert call.pauses == []
+
+
+def test_retry_after_is_kept_to() -> None:
+    call = Call(status(429, Retry_After="7"), OK)
+    assert call() == b"yes"
+    assert call.pauses == [7.0]
+
+
+def test_retry_after_beyond_the_budget_is_handed_on() -> None:
+    call = Call(status(429, Retry_After="60"), OK)
+    with pytest.raises(NotToBeHad, match="status 429") as caught:
+        call(budget=50)
+    assert caught.value.retry_after == 60
+    assert caught.value.attempts == 1
+    assert call.pauses == []
+
+
+def test_an_attempt_gets_what_is_left_of_the_budget() -> None:
+    call = Call(OK)
+    call(timeout=30, budget=5)
+    [(_, seconds)] = call.script.asked
+    assert 4 < seconds <= 5
+
+
+def test_nothing_is_asked_when_the_budget_is_used_up() -> None:
+    call = Call(OK)
+    with pytest.raises(NotToBeHad, match="used up") as caught:
+        call(budget=0)
+    assert caught.value.attempts == 0
+    assert call.script.asked == []
+
+
+def test_a_plugin_that_repeats_its_secret_does_not_give_it_away() -> None:
+    call = Call(status(500, b"headers: Bearer hush; token hush"))
+    with pytest.raises(BadAnswer) as caught:
+        call(authorization="Bearer hush")
+    assert caught.value.cause == "status 500: headers: ***; token ***"
+
+
+def test_a_redirect_says_that_it_is_not_followed() -> None:
+    with pytest.raises(BadAnswer, match="status 307: redirects are not followed"):
+        Call(status(307, b"<html>"))()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0),
+        (" 12 ", 12),
+        ("Thu, 01 Jan 2026 00:00:30 GMT", 30),
+        ("Wed, 31 Dec 2025 23:00:00 GMT", 0),
+        ("9" * 5000, 999_999_999),
+        (None, None),
+        ("", None),
+        ("-5", None),
+        ("soon", None),
+        ("1.5", None),
+        ("٣", None),
+        ("Thu, 01 Jan 2026 00:00:30 -0000", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    assert retry_after(value, NOW) == seconds
