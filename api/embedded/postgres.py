@@ -117,13 +117,13 @@ class EmbeddedPostgres(EmbeddedServer):
             own.mkdir(exist_ok=True)
             self.account.own(own, 0o700)
             return own
-        self._clean()
+        self.clean()
         short = Path(tempfile.mkdtemp(prefix="pipeline-"))
         self.account.own(short, 0o700)
         self._write(self._short_directory, str(short))
         return short
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._short_directory.read_text(), ignore_errors=True)
             self._short_directory.unlink()

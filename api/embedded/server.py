@@ -59,7 +59,7 @@ class EmbeddedServer(ABC):
     @abstractmethod
     def _prepare_files(self) -> None: ...
 
-    def _clean(self) -> None:  # noqa: B027 - most have nothing outside their directory
+    def clean(self) -> None:  # noqa: B027 - most have nothing outside their directory
         """Remove what lives outside the directory."""
 
     @property
@@ -106,7 +106,7 @@ class EmbeddedServer(ABC):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self._clean()
+        self.clean()
 
     def reap(self) -> None:
         """End the servers of this directory that an earlier run left behind."""

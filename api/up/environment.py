@@ -1,0 +1,39 @@
+"""What the service's processes are told by their environment, and the key that is kept for them."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def child_environment(
+    given: Mapping[str, str], *, database_url: str, redis_url: str, secret_key: str, data_dir: Path, loopback: bool
+) -> dict[str, str]:
+    """`given` with what `pipeline up` decides. Only a run that no other machine can reach is a development run."""
+    development = given.get("PIPELINE_DEVELOPMENT", "1") if loopback else "0"
+    return {
+        **given,
+        "PIPELINE_DATABASE_URL": database_url,
+        "PIPELINE_REDIS_URL": redis_url,
+        "PIPELINE_SECRET_KEY": secret_key,
+        "PIPELINE_DATA_DIR": str(data_dir),
+        "PIPELINE_DEVELOPMENT": development,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def kept_secret_key(data_dir: Path) -> str:
+    """The data directory's key, made at the first call: 32 bytes as URL-safe base64. The owner alone can read it."""
+    path = data_dir / "secret.key"
+    if not path.exists():
+        draft = path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(base64.urlsafe_b64encode(secrets.token_bytes(32)))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    return path.read_text()

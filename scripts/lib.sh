@@ -1,0 +1,59 @@
+# Sourced by the scripts beside it: the project's Python environment, in .venv.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+# Print the first Python that is new enough; $PYTHON goes first.
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.11 python3; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "no Python 3.11 or newer was found: install one (apt-get install python3), or name one in PYTHON"
+}
+
+# What the environment is made from: it is made anew, or brought up to date, when this changes.
+wanted_stamp() {
+    echo "$root"
+    cksum <"$root/setup.cfg"
+    cksum <"$root/pyproject.toml"
+}
+
+make_venv() {
+    local python version
+    python=$(find_python)
+    if "$python" -c 'import ensurepip' 2>/dev/null; then
+        "$python" -m venv --clear "$venv"
+    elif "$python" -m pip --version >/dev/null 2>&1; then
+        # Debian ships venv without ensurepip; the system's pip can put one into the environment.
+        "$python" -m venv --clear --without-pip "$venv"
+        "$python" -m pip --python "$venv/bin/python" install --quiet pip
+    else
+        version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        fail "$python cannot make virtual environments: apt-get install python$version-venv"
+    fi
+}
+
+# Make .venv hold the project and all that it needs for tests. Takes no time when nothing changed.
+ensure_venv() {
+    local lock stamp=$venv/.stamp
+    exec {lock}<"$root"
+    flock "$lock"
+    if [ "$(wanted_stamp)" != "$(cat "$stamp" 2>/dev/null)" ]; then
+        if [ "$root" != "$(head -n 1 "$stamp" 2>/dev/null)" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
+            make_venv
+        fi
+        echo "Installing into $venv" >&2
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[embedded,test]"
+        wanted_stamp >"$stamp"
+    fi
+    exec {lock}<&-
+}

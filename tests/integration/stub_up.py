@@ -1,0 +1,69 @@
+"""`pipeline up` with small programs in place of the service's own, to be run as a program by tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from api.cli.up import up
+from api.up.plan import Plan
+from api.up.service import Service
+
+API = """
+import http.server, os, socket, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(os.environ.get(self.path[1:], "").encode())
+    def log_message(self, *arguments): pass
+server = http.server.HTTPServer(("", 0), Handler, bind_and_activate=False)
+server.socket = socket.socket(fileno=int(sys.argv[1]))
+server.serve_forever()
+"""
+# A worker with a child in its group; both hear no SIGTERM.
+STUBBORN = """
+import os, signal, sys, time
+if "STUB_FAILS" in os.environ: sys.exit(os.environ["STUB_FAILS"])
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.fork()
+while True: time.sleep(60)
+"""
+
+
+def services(plan: Plan) -> list[Service]:
+    program = (sys.executable, "-c")
+    mark = str(plan.data_dir)
+    return [
+        Service(
+            name="api",
+            argv=(*program, API, str(plan.listener), mark),
+            env=plan.environment,
+            ready=plan.api_ready,
+            pass_fds=(plan.listener,),
+        ),
+        Service(
+            name="stubborn",
+            argv=(*program, STUBBORN, mark),
+            env=plan.environment,
+            ready=lambda: "STUB_FAILS" not in os.environ,
+            stop_seconds=float(os.environ.get("STUB_STOP_SECONDS", "0.5")),
+        ),
+    ]
+
+
+class NoCluster:
+    def watch(self, stop: Any) -> Iterator[str]:
+        yield ""
+
+
+migrate = ModuleType("pipeline_core.database.migrate")
+migrate.upgrade = lambda url: None  # type: ignore[attr-defined]
+clusters = ModuleType("pipeline_core.clusters")
+clusters.cluster = NoCluster  # type: ignore[attr-defined]
+
+if __name__ == "__main__":
+    sys.modules |= {migrate.__name__: migrate, clusters.__name__: clusters}
+    Plan.services = services  # type: ignore[method-assign]
+    up()
