@@ -17,7 +17,7 @@ from pipeline_core.audit import Action
 from pipeline_core.body import Body, shown, storable
 from pipeline_core.database.models import Feature, Plugin, Registry
 from pipeline_core.errors import Forbidden, NotFound, WrongParameter
-from pipeline_core.features import plugins
+from pipeline_core.features import plugins, snapshot
 from pipeline_core.features.definition import (
     AUTHORIZATION_SET,
     EVERYONE,
@@ -154,6 +154,7 @@ def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
 
 
 def _lock(session: Session) -> Registry:
+    snapshot.keep_private(session)
     return session.execute(select(Registry).with_for_update()).scalar_one()
 
 
