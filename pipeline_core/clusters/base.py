@@ -85,12 +85,16 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows."""
+    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows.
+
+    `cleared` says that nothing of the job is left there to clean up.
+    """
 
     job_id: str
     attempt: int
     replicas: tuple[ReplicaReport, ...]
     platform: Mapping[str, Any] = field(default_factory=dict)
+    cleared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class NullCluster:
             ReplicaReport(key.role, key.index, ReplicaState.SUCCEEDED, attempt=key.attempt, exit_code=0)
             for key in tries(unit)
         )
-        return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform})
+        return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform}, cleared=True)
 
     def observe(self, job_id: str) -> Observation | None:
         return None
