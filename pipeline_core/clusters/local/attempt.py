@@ -39,6 +39,8 @@ class Attempt:
         """Fill a new directory, durably, with a plan and its first tries."""
         for name in ("orders", "stops"):
             (path / name).mkdir(parents=True)
+        for name in ("journal", "lock"):
+            (path / name).touch(0o600)
         os.mkfifo(path / "wake", 0o600)
         whole = {**plan, "replicas": [str(key) for key in keys]}
         write_durably(str(path), "plan.json", json.dumps(whole).encode())
@@ -115,11 +117,11 @@ class Attempt:
     def _standings(self) -> dict[Key, Fields]:
         path = self._path / "journal"
         while True:
-            size = _size(path)
+            size = path.stat().st_size
             journal = Journal.read(str(path))
             alive = self._files.held()
             # That nobody is alive says something about the journal only if it did not change meanwhile.
-            if alive or _size(path) == size:
+            if alive or path.stat().st_size == size:
                 return standings(journal, self._files.orders(), self._files.stops(), alive=alive)
 
     def _report(self, key: Key, fields: Fields) -> ReplicaReport:
@@ -147,13 +149,6 @@ class Attempt:
 def _asked_for(query: LogQuery, key: Key) -> bool:
     asked = (query.role, query.index, query.attempt)
     return all(wanted is None or wanted == given for wanted, given in zip(asked, key, strict=True))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _time(seconds: float | None) -> datetime | None:
