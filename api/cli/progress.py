@@ -42,7 +42,7 @@ def instant(text: Any) -> datetime:
     try:
         parsed = datetime.fromisoformat(str(text))
     except ValueError:
-        parsed = datetime.min
+        return datetime.min.replace(tzinfo=UTC)
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
