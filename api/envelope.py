@@ -1,0 +1,108 @@
+"""The form of every answer, and the one place where errors become HTTP statuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from flask import Response, request
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from pipeline_core import errors
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.errors import Code, PipelineError
+
+log = structlog.get_logger(__name__)
+
+STATUS: Mapping[type[PipelineError], int] = {
+    errors.MissingParameter: 400,
+    errors.WrongParameter: 400,
+    errors.UnsupportedPluginType: 400,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.TooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.TooManyFailures: 429,
+    errors.Unavailable: 503,
+    ClusterAway: 503,
+}
+"""A class stands for those below it that are not named themselves; any other error is a 500."""
+
+RETRY_SECONDS = 5
+"""When to ask again if nothing says better."""
+
+SUCCESS = "The operation succeeded."
+OUR_FAULT = "Something went wrong on the server's side; its log has more under this answer's X-Request-ID."
+
+_DUMP = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+# What the framework says of requests that reach no view.
+_HTTP_ERRORS: Mapping[int, tuple[Code, str]] = {
+    404: (Code.OPERATION_TARGET_NOT_FOUND, "There is no route {path}."),
+    405: (Code.UNSUPPORTED_OPERATION, "{path} does not take the method {method}."),
+    413: (Code.WRONG_PARAM, "The request is larger than the service takes."),
+    415: (Code.WRONG_PARAM, "The request's body must be application/json."),
+}
+
+
+def status_of(error: PipelineError) -> int:
+    """The HTTP status that says what this error says."""
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+def success(payload: Any = None) -> Response:
+    """The answer of something that was done; None is no payload."""
+    body: dict[str, Any] = {"code": Code.OPERATION_SUCCEEDED, "msg": SUCCESS}
+    if payload is not None:
+        body["payload"] = payload
+    return _response(body, 200)
+
+
+def failure(error: Exception) -> Response:
+    """The answer of something that was not done. What is not the user's to know is logged and not told."""
+    if isinstance(error, PipelineError):
+        return _refusal(error)
+    if isinstance(error, HTTPException):
+        return _http_failure(error)
+    if isinstance(error, PoolTimeout):
+        return _refusal(errors.Unavailable("The service is too busy; try again later."))
+    log.error("request failed", exc_info=error, method=request.method, path=request.path)
+    return _response({"code": Code.INTERNAL_ERROR, "msg": OUR_FAULT}, 500)
+
+
+def _refusal(error: PipelineError) -> Response:
+    status = status_of(error)
+    if status == 500:
+        log.error("request failed", exc_info=error, method=request.method, path=request.path)
+        return _response({"code": Code.INTERNAL_ERROR, "msg": OUR_FAULT}, 500)
+    body: dict[str, Any] = {"code": error.code, "msg": error.message}
+    if error.errors:
+        body["errors"] = error.errors
+    response = _response(body, status)
+    if status in (429, 503):
+        response.headers["Retry-After"] = str(getattr(error, "retry_after", RETRY_SECONDS))
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _http_failure(error: HTTPException) -> Response:
+    status = error.code or 500
+    fallback = Code.WRONG_PARAM if status < 500 else Code.INTERNAL_ERROR
+    code, text = _HTTP_ERRORS.get(status, (fallback, OUR_FAULT if status >= 500 else error.description or error.name))
+    if status in _HTTP_ERRORS:
+        text = text.format(path=request.path, method=request.method)
+    response = _response({"code": code, "msg": text}, status)
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return response
+
+
+def _response(body: dict[str, Any], status: int) -> Response:
+    # A message may quote what a client sent, and that may be half a character.
+    return Response(_DUMP(body).encode("utf-8", "replace"), status, mimetype="application/json")

@@ -1,0 +1,255 @@
+"""The OpenAPI document: what all operations have in common, and what each declares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import flask_smorest
+from flask import Flask, Response, request, send_from_directory, url_for
+from marshmallow import Schema
+from swagger_ui_bundle import swagger_ui_path
+
+from api import envelope
+from api.auth import ADMIN, Needed
+from pipeline_core.errors import Code
+
+Shape = type[Schema] | Mapping[str, Any]
+"""A payload's form: a schema, or JSON Schema."""
+
+ASSETS = "docs_asset"
+"""The endpoint that serves Swagger UI's own files."""
+
+DESCRIPTION = """\
+Jobs go through stages of plugins, which features bring in, and are then launched on a cluster.
+
+Every answer under `/v1` is `{"code", "msg"}`, with `"payload"` where there is one and `"errors"` (path → texts) where
+fields were wrong; streamed logs are plain text. Checks come in this order: 401, 403, 413/415, 400, 404, 409. Paths work
+with and without a trailing slash.
+"""
+
+REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
+    400: (
+        "BadRequest",
+        "A field or parameter is missing (`LACK_OF_PARAM`), wrong (`WRONG_PARAM`), or names an unknown plugin type.",
+        Code.WRONG_PARAM,
+        'The query parameter pageSize is "many": It must be a whole number from 1 to 500.',
+    ),
+    401: (
+        "Unauthenticated",
+        "There is no token, or one that is unknown, revoked or expired.",
+        Code.PERMISSION_DENIED,
+        "The token is not valid.",
+    ),
+    403: (
+        "Forbidden",
+        "The token lacks the privilege, or the target is somebody else's.",
+        Code.PERMISSION_DENIED,
+        "This token lacks the privilege write_job.",
+    ),
+    404: ("NotFound", "There is no such target.", Code.OPERATION_TARGET_NOT_FOUND, 'There is no job "j1".'),
+    409: (
+        "Conflict",
+        "The target's state does not allow it.",
+        Code.UNSUPPORTED_OPERATION,
+        "The job has succeeded already.",
+    ),
+    413: ("TooLarge", "The body is larger than 4 MiB.", Code.WRONG_PARAM, "The body is larger than 4194304 bytes."),
+    415: (
+        "UnsupportedMediaType",
+        "The body is not `application/json` in UTF-8.",
+        Code.WRONG_PARAM,
+        'The body\'s media type is "text/xml"; it must be application/json.',
+    ),
+    429: (
+        "TooManyFailures",
+        "Too many invalid tokens came from this address.",
+        Code.PERMISSION_DENIED,
+        "Too many requests with an invalid token came from 192.0.2.7.",
+    ),
+    500: ("InternalError", "The service's own fault.", Code.INTERNAL_ERROR, envelope.OUR_FAULT),
+    503: (
+        "Unavailable",
+        "Something that the service needs is away; nothing was done.",
+        Code.INTERNAL_ERROR,
+        "The database is away; try again later.",
+    ),
+}
+"""Each refusal's component, when it comes, and an example of its code and sentence."""
+
+_REQUEST_ID = {"X-Request-ID": {"description": "The request's ID, in all log lines.", "schema": {"type": "string"}}}
+_RETRY_AFTER = {"Retry-After": {"description": "When to ask again, in seconds.", "schema": {"type": "integer"}}}
+_PAGE_HEADERS = {
+    "X-Total-Count": {"description": "How many there are; counted up to 10,000.", "schema": {"type": "integer"}},
+    "X-Total-Count-Exact": {"description": "`false` when there are more than that.", "schema": {"const": "false"}},
+    "X-Pagination": {"description": "JSON: the total, and where this page stands.", "schema": {"type": "string"}},
+    "X-Next-Cursor": {"description": "What `cursor` takes for the next page.", "schema": {"type": "string"}},
+}
+_ERROR = {
+    "type": "object",
+    "required": ["code", "msg"],
+    "properties": {
+        "code": {"type": "string", "enum": [code.value for code in Code if code is not Code.OPERATION_SUCCEEDED]},
+        "msg": {"type": "string", "description": "A sentence that names the field and the value at fault."},
+        "errors": {
+            "type": "object",
+            "description": "Path of a field → what is wrong with it.",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """The JSON body of an operation; `required` or not."""
+
+    schema: type[Schema]
+    required: bool = True
+    example: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What an operation declares.
+
+    `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
+    is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
+    `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
+    may answer), `parameters` and `example`.
+    """
+
+    method: str
+    needs: Needed | None
+    query: type[Schema] | None = None
+    takes: Takes | None = None
+    payload: Shape | None = None
+    paged: bool = False
+    streams: str | None = None
+    refusals: Sequence[int] = ()
+    parameters: Sequence[Mapping[str, Any]] = ()
+    example: Any = None
+
+    @property
+    def has_body(self) -> bool:
+        return self.method != "GET"
+
+
+class Api(flask_smorest.Api):
+    """The document, with the answers and security schemes of this service."""
+
+    DEFAULT_ERROR_RESPONSE_NAME = None
+
+    def _register_responses(self) -> None:
+        components = self.spec.components
+        components.schema("Error", _ERROR)
+        components.security_scheme("token", {"type": "apiKey", "in": "header", "name": "token"})
+        components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
+        for status, (name, description, code, text) in REFUSALS.items():
+            headers = {**_REQUEST_ID, **(_RETRY_AFTER if status in (429, 503) else {})}
+            content = {
+                "schema": {"$ref": "#/components/schemas/Error"},
+                "example": {"code": code.value, "msg": text},
+            }
+            components.response(
+                name,
+                {"description": description, "headers": headers, "content": {"application/json": content}},
+            )
+
+    def handle_http_exception(self, error: Exception) -> Response:
+        """Errors of the framework, in the form of all others."""
+        return envelope.failure(error)
+
+    def _openapi_json(self) -> Response:
+        # Behind a proxy, the paths stand below its own.
+        document = {**self.spec.to_dict(), "servers": [{"url": request.root_path or "/"}]}
+        return Response(json.dumps(document, indent=2, ensure_ascii=False), mimetype="application/json")
+
+    def _openapi_swagger_ui(self) -> str:
+        self._swagger_ui_url = url_for(ASSETS, path="")
+        page: str = super()._openapi_swagger_ui()
+        return page
+
+
+def make_api(app: Flask, version: str) -> Api:
+    """The document of this application, served at `/openapi.json` and, for people, at `/docs`."""
+    app.config.update(
+        API_TITLE="Pipeline",
+        API_VERSION=version,
+        OPENAPI_VERSION="3.1.0",
+        OPENAPI_URL_PREFIX="/",
+        OPENAPI_SWAGGER_UI_PATH="/docs",
+        OPENAPI_SWAGGER_UI_URL="/docs-assets/",
+        API_SPEC_OPTIONS={"info": {"description": DESCRIPTION}},
+    )
+    app.add_url_rule("/docs-assets/<path:path>", ASSETS, partial(send_from_directory, swagger_ui_path))
+    return Api(app)
+
+
+def document(operation: Operation) -> dict[str, Any]:
+    """The OpenAPI operation object, with schemas yet to be resolved."""
+    written: dict[str, Any] = {
+        "parameters": [dict(parameter) for parameter in operation.parameters],
+        "responses": {
+            200: _success(operation),
+            **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in _statuses(operation)},
+        },
+    }
+    if operation.query:
+        written["parameters"].append({"in": "query", "schema": operation.query})
+    if takes := operation.takes:
+        content: dict[str, Any] = {"schema": takes.schema}
+        if takes.example is not None:
+            content["example"] = takes.example
+        written["requestBody"] = {"required": takes.required, "content": {"application/json": content}}
+    if operation.needs is not None:
+        written["security"] = [{"token": []}, {"bearer": []}]
+        written["x-privilege"] = str(operation.needs)
+    return written
+
+
+def describe(api: Api) -> None:
+    """Name the privilege of each operation in its description, once all are registered."""
+    for path in api.spec._paths.values():
+        for operation in path.values():
+            if isinstance(operation, dict) and "x-privilege" in operation:
+                needs = operation["x-privilege"]
+                who = "Only the admin may do this." if needs == ADMIN else f"Needs the privilege `{needs}`."
+                operation["description"] = "\n\n".join(filter(None, [operation.get("description"), who]))
+
+
+def _statuses(operation: Operation) -> list[int]:
+    usual = {400, 500, 503}
+    if operation.needs is not None:
+        usual |= {401, 403, 429}
+    if operation.has_body:
+        usual |= {413, 415}
+    return sorted(usual.union(operation.refusals))
+
+
+def _success(operation: Operation) -> dict[str, Any]:
+    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if operation.paged else {})}
+    if operation.streams:
+        text = {operation.streams: {"schema": {"type": "string"}}}
+        return {"description": "The text, streamed.", "headers": headers, "content": text}
+    content: dict[str, Any] = {"schema": _envelope(operation)}
+    example = {"code": Code.OPERATION_SUCCEEDED.value, "msg": envelope.SUCCESS}
+    if operation.payload is None:
+        content["example"] = example
+    elif operation.example is not None:
+        content["example"] = {**example, "payload": operation.example}
+    return {"description": "Done.", "headers": headers, "content": {"application/json": content}}
+
+
+def _envelope(operation: Operation) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "code": {"type": "string", "const": Code.OPERATION_SUCCEEDED.value},
+        "msg": {"type": "string"},
+    }
+    if operation.payload is not None:
+        payload = operation.payload
+        properties["payload"] = {"type": "array", "items": payload} if operation.paged else payload
+    return {"type": "object", "required": list(properties), "properties": properties}

@@ -1,0 +1,73 @@
+"""Registering, switching and reading features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.schemas import features as forms
+from api.schemas.fields import Cuts
+from pipeline_core.database import transaction
+from pipeline_core.features import registry
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("features", __name__, url_prefix="/v1/features", description="Bundles of plugins.")
+
+_EXAMPLE = {
+    "name": "quota",
+    "author": "platform",
+    "description": "Lets nobody run more than their share.",
+    "jobSelector": {"conditions": [], "expression": "*"},
+    "plugins": [{"pluginType": "AccessGate", "callAddress": "http://quota.plugins.svc/gate"}],
+}
+
+
+@blueprint.operation(
+    "POST", "", needs=Privilege.WRITE_FEATURE, takes=Takes(forms.FeatureBody, example=_EXAMPLE), refusals=(409,)
+)
+def register(call: Call) -> None:
+    """Register a feature, or replace it as a whole"""
+    with transaction() as session:
+        registry.register(session, call.body, call.actor)
+
+
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+def delete(call: Call, name: str) -> None:
+    """Delete a feature; what is running finishes with what it began with"""
+    with transaction() as session:
+        registry.delete(session, name, call.actor)
+
+
+@blueprint.operation("PUT", "/turn-on/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+def turn_on(call: Call, name: str) -> None:
+    """Let a feature's plugins take part"""
+    with transaction() as session:
+        registry.switch(session, name, True, call.actor)
+
+
+@blueprint.operation("PUT", "/turn-off/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+def turn_off(call: Call, name: str) -> None:
+    """Let a feature's plugins rest"""
+    with transaction() as session:
+        registry.switch(session, name, False, call.actor)
+
+
+@blueprint.operation(
+    "GET", "/list/<author>", needs=Privilege.READ_FEATURE, query=Cuts, payload=forms.FeatureItem, paged=True
+)
+def feature_list(call: Call, author: str) -> Page:
+    """An author's features by name; `all` is everyone's"""
+    with transaction() as session:
+        return paging.cut(registry.listing(session, author), call.query)
+
+
+@blueprint.operation(
+    "GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, refusals=(404,)
+)
+def feature_detail(call: Call, name: str) -> Any:
+    """One feature with its plugins"""
+    with transaction() as session:
+        return registry.detail(session, name)

@@ -1,0 +1,60 @@
+"""Deliveries of events to LifeHooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.paging import Page
+from api.schemas import features as forms
+from pipeline_core.database import transaction
+from pipeline_core.hooks import deliveries
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("hooks", __name__, url_prefix="/v1/hooks", description="Events on their way to subscribers.")
+
+
+@blueprint.operation(
+    "GET",
+    "/deliveries",
+    needs=Privilege.READ_FEATURE,
+    query=forms.DeliveryList,
+    payload=forms.DeliveryItem,
+    paged=True,
+)
+def delivery_list(call: Call) -> Page:
+    """Deliveries with their attempts, last answer and next time"""
+    limit, offset = paging.slice_of(call.query)
+    with transaction() as session:
+        found, total = deliveries.listing(
+            session,
+            plugin=call.query.get("plugin"),
+            status=call.query.get("status"),
+            job_id=call.query.get("jobID"),
+            limit=limit,
+            offset=offset,
+        )
+    return paging.page(found, total, call.query)
+
+
+@blueprint.operation("POST", "/redeliver/<delivery_id>", needs=Privilege.WRITE_FEATURE, refusals=(404, 409))
+def redeliver(call: Call, delivery_id: str) -> None:
+    """Send a delivery again that its subscriber gave up, or that was tried for too long"""
+    with transaction() as session:
+        deliveries.redeliver(session, delivery_id, call.actor)
+
+
+@blueprint.operation(
+    "POST",
+    "/redeliver",
+    needs=Privilege.WRITE_FEATURE,
+    query=forms.RedeliverQuery,
+    payload=forms.Redelivered,
+    refusals=(404,),
+    example={"count": 7},
+)
+def redeliver_all(call: Call) -> Any:
+    """Send all such deliveries of a plugin again"""
+    with transaction() as session:
+        return {"count": deliveries.redeliver_all(session, call.query["plugin"], call.actor)}

@@ -1,0 +1,246 @@
+"""Submitting, changing and reading jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flask import request
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.schemas import jobs as forms
+from pipeline_core.body import Body, shown
+from pipeline_core.database import transaction
+from pipeline_core.errors import WrongParameter
+from pipeline_core.jobs import control, detail, queries, submission, trail, views
+from pipeline_core.jobs.queries import JobFilter
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_KEY_HEADER = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "The same key, token and body again answers the same job and submits nothing. Kept for 24 hours.",
+}
+_EXAMPLE = {
+    "userID": "ada",
+    "jobName": "mnist",
+    "jobKind": "TFJob",
+    "header": {"type": "debug"},
+    "job": {"kind": "TFJob", "replicas": 2},
+}
+_ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
+
+
+@blueprint.operation(
+    "POST",
+    "",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.Submit, example=_EXAMPLE),
+    payload=forms.Submitted,
+    refusals=(409,),
+    parameters=(_KEY_HEADER,),
+    example={"jobID": _ID},
+)
+def submit(call: Call) -> Any:
+    """Submit a job; the answer comes once it is durably stored"""
+    submitted = submission.Submission.parse(call.body)
+    key = _idempotency_key()
+    digest = hashlib.sha256(call.raw).hexdigest() if key else ""
+    return {"jobID": submission.submit(submitted, call.actor, idempotency_key=key, raw_hash=digest)}
+
+
+@blueprint.operation(
+    "PUT",
+    "/stop/<job_id>",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.Note, required=False, example={"reason": "wrong data"}),
+    refusals=(404, 409),
+)
+def stop(call: Call, job_id: str) -> None:
+    """Stop a job; stopping a stopped one succeeds"""
+    body, reason = _note(call, job_id)
+    body.finish()
+    control.stop(job_id, call.actor, reason=reason)
+
+
+@blueprint.operation(
+    "PUT",
+    "/resume/<job_id>",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.ResumeNote, required=False, example={"reason": "quota granted"}),
+    refusals=(404, 409),
+)
+def resume(call: Call, job_id: str) -> None:
+    """Resume a suspended job; of many at once, one succeeds"""
+    body, reason = _note(call, job_id)
+    gate = body.text("gate")
+    body.finish()
+    control.resume(job_id, call.actor, reason=reason, gate=gate or None)
+
+
+@blueprint.operation(
+    "POST",
+    "/retry/<job_id>",
+    needs=Privilege.WRITE_JOB,
+    payload=forms.Submitted,
+    refusals=(404, 409),
+    example={"jobID": _ID},
+)
+def retry(call: Call, job_id: str) -> Any:
+    """Submit a failed or stopped job again, as a new job"""
+    return {"jobID": control.retry(job_id, call.actor)}
+
+
+@blueprint.operation(
+    "GET",
+    "/config/<job_id>",
+    needs=Privilege.READ_JOB,
+    payload={"type": "object"},
+    refusals=(404,),
+    example=_EXAMPLE["job"],
+)
+def config(call: Call, job_id: str) -> Any:
+    """The job as it was submitted, its keys in their order"""
+    with transaction() as session:
+        return queries.submitted(session, job_id, call.actor)
+
+
+@blueprint.operation(
+    "GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, refusals=(404,)
+)
+def taskset(call: Call, job_id: str) -> Any:
+    """The TaskSet as it stands now; 404 before translation"""
+    with transaction() as session:
+        return queries.taskset(session, job_id, call.actor)
+
+
+@blueprint.operation(
+    "GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, refusals=(404,)
+)
+def job_detail(call: Call, job_id: str) -> Any:
+    """Everything about a job, the same after its pods have gone"""
+    with transaction() as session:
+        return detail.detail(session, job_id, call.actor)
+
+
+@blueprint.operation(
+    "GET",
+    "/list",
+    needs=Privilege.READ_JOB,
+    query=forms.JobList,
+    payload=forms.JobSummary,
+    paged=True,
+)
+def job_list(call: Call) -> Page:
+    """Jobs in the order of their submission
+
+    Far down a long list, go on with `cursor`: only that stays fast.
+    """
+    query = call.query
+    number, size, cursor = query.get("pageNumber"), query["pageSize"], query.get("cursor")
+    if cursor is not None and number is not None:
+        raise WrongParameter("pageNumber and cursor are both given; a page is found by one of them.")
+    after, total = paging.read_cursor(cursor) if cursor is not None else (None, None)
+    with transaction() as session:
+        found = queries.listing(
+            session,
+            _filter(query),
+            call.actor,
+            limit=size,
+            offset=((number or 1) - 1) * size,
+            after=after,
+            ascending=query["order"] == "asc",
+            total=total,
+        )
+    return Page(
+        [views.summary(job) for job in found.jobs],
+        found.total,
+        size,
+        None if cursor is not None else number or 1,
+        paging.write_cursor(found.last, found.total) if found.last else None,
+    )
+
+
+@blueprint.operation(
+    "GET",
+    "/count",
+    needs=Privilege.READ_JOB,
+    query=forms.JobFilters,
+    payload=forms.Count,
+    example={"count": 42},
+)
+def job_count(call: Call) -> Any:
+    """How many jobs there are, exactly"""
+    with transaction() as session:
+        return {"count": queries.count(session, _filter(call.query), call.actor)}
+
+
+@blueprint.operation(
+    "GET",
+    "/trail/<job_id>",
+    needs=Privilege.READ_JOB,
+    payload={"type": "array", "items": forms.TrailItem},
+    refusals=(404,),
+)
+def job_trail(call: Call, job_id: str) -> Any:
+    """Every plugin call and every resume of a job, in order
+
+    Values of environment variables whose names look secret are masked.
+    """
+    with transaction() as session:
+        return trail.trail(session, job_id, call.actor)
+
+
+@blueprint.operation(
+    "GET",
+    "/events/<job_id>",
+    needs=Privilege.READ_JOB,
+    payload={"type": "array", "items": forms.EventItem},
+    refusals=(404,),
+)
+def job_events(call: Call, job_id: str) -> Any:
+    """Every change of a job's state, and how its deliveries stand"""
+    with transaction() as session:
+        return trail.events(session, job_id, call.actor)
+
+
+def _filter(query: Mapping[str, Any]) -> JobFilter:
+    return JobFilter(
+        users=query.get("userID", ()),
+        kinds=query.get("kind", ()),
+        states=query.get("state", frozenset()),
+        stages=query.get("stage", ()),
+        suspended_by=query.get("suspendedBy", ()),
+        name_prefix=query.get("name", ""),
+        start_at=query.get("startAt"),
+        end_at=query.get("endAt"),
+    )
+
+
+def _note(call: Call, job_id: str) -> tuple[Body, str]:
+    """The optional body of stop and resume, to be finished, and the reason in it."""
+    body = Body.of({} if call.body is None else call.body)
+    if body.value("jobID") not in (None, job_id):
+        body.wrong("jobID", f"must be equal to the path's, {shown(job_id)}")
+    return body, body.text("reason", check=_reason_fault)
+
+
+def _reason_fault(reason: str) -> str | None:
+    longest = forms.MAX_REASON
+    return None if len(reason) <= longest else f"must have at most {longest} characters, not {len(reason)}"
+
+
+def _idempotency_key() -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise WrongParameter("The header Idempotency-Key must be 1 to 255 visible ASCII characters.")
+    return key

@@ -1,0 +1,57 @@
+"""Reading plugins and putting them in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.schemas import features as forms
+from api.schemas.fields import Cuts
+from pipeline_core.database import transaction
+from pipeline_core.features import registry
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("plugins", __name__, url_prefix="/v1/plugins", description="The endpoints that are called.")
+
+_EXAMPLE = {
+    "beforeKey": "AccessGate.quota.platform",
+    "afterKey": "AccessGate.budget.finance",
+    "pluginType": "AccessGate",
+}
+
+
+@blueprint.operation(
+    "PUT",
+    "/sequence",
+    needs=Privilege.WRITE_FEATURE,
+    takes=Takes(forms.SequenceBody, example=_EXAMPLE),
+    refusals=(404,),
+)
+def sequence(call: Call) -> None:
+    """Let one plugin run before another
+
+    Already so: nothing changes. Else the first moves to just before the second; all others keep their order.
+    """
+    with transaction() as session:
+        registry.order(session, call.body, call.actor)
+
+
+@blueprint.operation(
+    "GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, refusals=(404,)
+)
+def plugin_detail(call: Call, key: str) -> Any:
+    """One plugin and its health"""
+    with transaction() as session:
+        return registry.plugin_detail(session, key)
+
+
+@blueprint.operation(
+    "GET", "/list/<plugin_type>", needs=Privilege.READ_FEATURE, query=Cuts, payload=forms.PluginItem, paged=True
+)
+def plugin_list(call: Call, plugin_type: str) -> Page:
+    """The plugins of a type in running order, disabled ones too; `all` is every type, by stage"""
+    with transaction() as session:
+        return paging.cut(registry.plugin_listing(session, plugin_type), call.query)

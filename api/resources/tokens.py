@@ -1,0 +1,87 @@
+"""Tokens and the admin's password."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import paging
+from api.auth import ADMIN
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.schemas import tokens as forms
+from api.schemas.fields import Pages
+from pipeline_core.database import transaction
+from pipeline_core.tokens import store
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="Who may do what.")
+
+_TOKEN = "Jq3vX0aZ81LmTnRb5cWd7Kfe"
+_ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
+
+
+@blueprint.operation("PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"}))
+def change_admin_password(call: Call) -> None:
+    """Change the admin's password; the old one stops working at once"""
+    with transaction() as session:
+        store.change_admin_password(session, call.body, call.actor)
+
+
+@blueprint.operation(
+    "POST",
+    "",
+    needs=Privilege.WRITE_TOKEN,
+    takes=Takes(forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}),
+    payload=forms.TokenMade,
+    example={"token": _TOKEN, "id": _ID},
+)
+def create(call: Call) -> Any:
+    """Make a token; it is shown this once"""
+    with transaction() as session:
+        token, token_id = store.create(session, call.body, call.actor)
+    return {"token": token, "id": token_id}
+
+
+@blueprint.operation(
+    "PUT",
+    "/normal",
+    needs=Privilege.WRITE_TOKEN,
+    takes=Takes(forms.TokenPrivileges, example={"id": _ID, "privileges": ["read_job"]}),
+    refusals=(404,),
+)
+def change_privileges(call: Call) -> None:
+    """Change what a token allows, at once"""
+    with transaction() as session:
+        store.change_privileges(session, call.body, call.actor)
+
+
+@blueprint.operation(
+    "DELETE",
+    "",
+    needs=Privilege.WRITE_TOKEN,
+    takes=Takes(forms.TokenNamed, example={"id": _ID}),
+    refusals=(404,),
+)
+def delete(call: Call) -> None:
+    """Revoke a token by its value or ID"""
+    with transaction() as session:
+        store.delete(session, raw=call.body, actor=call.actor)
+
+
+@blueprint.operation("DELETE", "/<token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
+def delete_by_id(call: Call, token_id: str) -> None:
+    """Revoke a token by its ID"""
+    with transaction() as session:
+        store.delete(session, token_id=token_id, actor=call.actor)
+
+
+@blueprint.operation(
+    "GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True
+)
+def token_list(call: Call) -> Page:
+    """Tokens, without their values"""
+    limit, offset = paging.slice_of(call.query)
+    with transaction() as session:
+        found, total = store.listing(session, limit=limit, offset=offset)
+    return paging.page(found, total, call.query)

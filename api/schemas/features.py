@@ -1,0 +1,142 @@
+"""Forms of features, plugins and deliveries."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from api.schemas.fields import BodySchema, Pages, Query, nullable_time
+from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.plugins.types import FailurePolicy, PluginType
+
+TYPE = validate.OneOf([kind.value for kind in PluginType])
+POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
+STATUSES = [status.value for status in DeliveryStatus]
+
+
+class SelectorCondition(Schema):
+    """One test of the job's header."""
+
+    name = fields.String(required=True)
+    key = fields.String(required=True)
+    expect = fields.String(required=True, metadata={"description": "A text, a regular expression, or `/re/flags`."})
+
+
+class Selector(Schema):
+    """Which jobs; `states` only for a LifeHook."""
+
+    conditions = fields.List(fields.Nested(SelectorCondition))
+    expression = fields.String(metadata={"example": "type && !user"})
+    states = fields.List(fields.String())
+
+
+class PluginBody(BodySchema):
+    """A plugin of the feature."""
+
+    pluginType = fields.String(required=True, validate=TYPE)
+    callAddress = fields.String(required=True, metadata={"format": "uri"})
+    description = fields.String()
+    jobSelector = fields.Nested(Selector)
+    timeoutSeconds = fields.Integer(strict=True, validate=validate.Range(1, 300), metadata={"default": 30})
+    maxAttempts = fields.Integer(strict=True, validate=validate.Range(1, 10), metadata={"default": 3})
+    patienceSeconds = fields.Integer(strict=True, validate=validate.Range(0, 86400), metadata={"default": 60})
+    failurePolicy = fields.String(validate=POLICY, metadata={"default": "Fail"})
+
+
+class FeatureBody(BodySchema):
+    """A feature with its plugins."""
+
+    name = fields.String(required=True, validate=validate.Regexp(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"))
+    author = fields.String(required=True, validate=validate.Length(1, 63))
+    description = fields.String()
+    enabled = fields.Boolean(metadata={"default": False})
+    authorization = fields.String(metadata={"description": "Sent to the plugins as `Authorization`; never shown."})
+    signingSecret = fields.String(metadata={"description": "For Standard Webhooks signatures; never shown."})
+    jobSelector = fields.Nested(Selector)
+    plugins = fields.List(fields.Nested(PluginBody), required=True, validate=validate.Length(min=1))
+
+
+class SequenceBody(BodySchema):
+    """Which plugin is to run before which."""
+
+    beforeKey = fields.String(required=True)
+    afterKey = fields.String(required=True)
+    pluginType = fields.String(required=True, validate=TYPE)
+
+
+class PluginItem(Schema):
+    """A registered plugin."""
+
+    class Meta:
+        unknown = "include"
+
+    key = fields.String(required=True)
+    feature = fields.String(required=True)
+    pluginType = fields.String(required=True, validate=TYPE)
+    callAddress = fields.String(required=True)
+    description = fields.String(required=True)
+    jobSelector = fields.Nested(Selector, required=True, allow_none=True, metadata={"description": "As given."})
+    effectiveJobSelector = fields.Nested(Selector, required=True, metadata={"description": "With the feature's."})
+    sequence = fields.Integer(required=True, metadata={"description": "From 1 within its type."})
+    enabled = fields.Boolean(required=True)
+    timeoutSeconds = fields.Integer(required=True)
+    maxAttempts = fields.Integer(required=True)
+    patienceSeconds = fields.Integer(required=True)
+    failurePolicy = fields.String(required=True, validate=POLICY)
+
+
+class PluginDetail(PluginItem):
+    """A registered plugin and how it fares."""
+
+    health = fields.Dict(metadata={"description": "The breaker's state, the last outcomes, latency."})
+
+
+class FeatureItem(Schema):
+    """A registered feature."""
+
+    name = fields.String(required=True)
+    author = fields.String(required=True)
+    owner = fields.String(required=True)
+    description = fields.String(required=True)
+    enabled = fields.Boolean(required=True)
+    authorization = fields.String(required=True, validate=validate.OneOf(["", "set"]))
+    jobSelector = fields.Nested(Selector, required=True, allow_none=True)
+    plugins = fields.List(fields.Nested(PluginItem), required=True)
+    createdAt = nullable_time()
+    updatedAt = nullable_time()
+
+
+class DeliveryList(Pages):
+    """Which deliveries."""
+
+    plugin = fields.String(validate=validate.Length(1, 255), metadata={"description": "A plugin's key."})
+    status = fields.String(metadata={"description": f"One or more of {', '.join(STATUSES)}, separated by commas."})
+    jobID = fields.String(validate=validate.Length(1, 64))
+
+
+class RedeliverQuery(Query):
+    """Whose deliveries."""
+
+    plugin = fields.String(required=True, validate=validate.Length(1, 255), metadata={"description": "A plugin's key."})
+
+
+class Redelivered(Schema):
+    """How many deliveries will be sent again."""
+
+    count = fields.Integer(required=True)
+
+
+class DeliveryItem(Schema):
+    """One event on its way to one subscriber."""
+
+    deliveryID = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
+    jobID = fields.String(required=True)
+    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job."})
+    state = fields.String(required=True)
+    plugin = fields.String(required=True)
+    status = fields.String(required=True, validate=validate.OneOf(STATUSES))
+    attempts = fields.Integer(required=True)
+    lastAnswer = fields.String(required=True)
+    createdAt = nullable_time()
+    nextAt = nullable_time()
+    finishedAt = nullable_time()
+    worker = fields.String(allow_none=True)

@@ -1,0 +1,133 @@
+"""Fields that take what the contract says and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
+from pipeline_core.states import ALIASES, JobState, parse_states
+
+_DIGITS = re.compile(r"[0-9]{1,20}")
+
+LAST_SECOND = 253370764799
+"""The end of the year 9998, in unix seconds: a little may be added to it."""
+
+
+class Whole(fields.Integer):
+    """A whole number in decimal digits, within bounds."""
+
+    def __init__(self, least: int, most: int, **options: Any) -> None:
+        self.bounds = least, most
+        super().__init__(validate=validate.Range(least, most), **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> int:
+        return _whole(value, *self.bounds)
+
+
+class Flag(fields.Boolean):
+    """`true` or `false`."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> bool:
+        if value in ("true", "false"):
+            return value == "true"
+        raise ValidationError("It must be true or false.")
+
+
+class Second(fields.Integer):
+    """A time in unix seconds; loads as an aware datetime."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        return datetime.fromtimestamp(_whole(value, 0, LAST_SECOND), UTC)
+
+
+class Moment(fields.String):
+    """A time as RFC 3339 or in unix seconds; loads as an aware datetime."""
+
+    _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
+    _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        try:
+            if self._SECONDS.fullmatch(value):
+                return datetime.fromtimestamp(float(value), UTC)
+            if self._RFC3339.fullmatch(value):
+                return datetime.fromisoformat(value.upper()).astimezone(UTC)
+        except (ValueError, OverflowError, OSError):
+            pass
+        raise ValidationError("It must be a time as RFC 3339 (2026-01-31T12:00:00Z) or in unix seconds.")
+
+
+class Words(fields.String):
+    """One or more words, separated by commas; loads as a list. With `choices`, each must be one of them."""
+
+    def __init__(self, choices: tuple[str, ...] = (), **options: Any) -> None:
+        self.choices = choices
+        super().__init__(**options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        words = [word.strip() for word in value.split(",")]
+        if not all(words):
+            raise ValidationError("It has an empty word; give one or more, separated by commas.")
+        if self.choices and (wrong := [word for word in words if word not in self.choices]):
+            raise ValidationError(f'"{wrong[0][:60]}" is not one of {", ".join(self.choices)}.')
+        return words
+
+
+class States(Words):
+    """Names of job states, aliases among them, any case; loads as the set of states that they stand for."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        states: frozenset[JobState] = frozenset()
+        for word in super()._deserialize(value, attr, data, **options):
+            try:
+                states |= parse_states(word)
+            except KeyError:
+                raise ValidationError(f'"{word[:60]}" is not one of {", ".join(ALIASES)}.') from None
+        return states
+
+
+class Query(Schema):
+    """Query parameters."""
+
+    class Meta:
+        unknown = "raise"
+
+    error_messages = {"unknown": "There is no such parameter."}
+
+
+class Pages(Query):
+    """Which page of a list."""
+
+    pageNumber = Whole(1, MAX_NUMBER, load_default=1)
+    pageSize = Whole(1, MAX_SIZE, load_default=DEFAULT_SIZE)
+
+
+class Cuts(Query):
+    """Which page of a list that is given whole unless a page is asked for."""
+
+    pageNumber = Whole(1, MAX_NUMBER)
+    pageSize = Whole(1, MAX_SIZE)
+
+
+class BodySchema(Schema):
+    """A JSON object with no other fields than these."""
+
+    class Meta:
+        unknown = "raise"
+
+
+
+def nullable_time(description: str = "") -> fields.String:
+    """A time in an answer: RFC 3339 in UTC with `Z`, or null."""
+    return fields.String(allow_none=True, metadata={"format": "date-time", "description": description})
+
+
+def _whole(value: Any, least: int, most: int) -> int:
+    if isinstance(value, str) and _DIGITS.fullmatch(value) and least <= int(value) <= most:
+        return int(value)
+    raise ValidationError(f"It must be a whole number from {least} to {most}.")

@@ -1,0 +1,45 @@
+"""Whether what the service depends on is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from pipeline_core.database import migrate, transaction
+from pipeline_core.errors import PipelineError
+from pipeline_core.settings import settings
+
+TIMEOUT_SECONDS = 2.0
+
+
+def missing() -> dict[str, str]:
+    """What is not as it should be (`database`, `redis`, `migrations`), with what is wrong; empty when all is well."""
+    return {name: problem for name, check in _CHECKS.items() if (problem := check())}
+
+
+def _database() -> str | None:
+    try:
+        with transaction() as session:
+            revision = migrate.current(session.connection())
+    except PipelineError as error:
+        return error.message.rstrip(".")
+    if revision != migrate.head():
+        return f"its schema is at {revision or 'nothing'}, this version needs {migrate.head()}"
+    return None
+
+
+def _redis() -> str | None:
+    url = settings().redis_url
+    if not url:
+        return "PIPELINE_REDIS_URL is not set"
+    try:
+        with Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS) as redis:
+            redis.ping()
+    except (RedisError, ValueError):
+        return "it does not answer"
+    return None
+
+
+_CHECKS: Mapping[str, Callable[[], str | None]] = {"database": _database, "redis": _redis}

@@ -1,0 +1,161 @@
+"""A job's detail: what it is, how it fares, and where its replicas are. Filled from recorded rows alone, so that it is
+the same after everything in the cluster has gone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core.database.models import Job, JobDocument, Replica
+from pipeline_core.jobs.queries import visible
+from pipeline_core.settings import settings
+from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import Role, counting, roles
+from pipeline_core.times import rfc3339
+from pipeline_core.tokens.actor import Actor
+
+VERSION = "v1"
+"""Of the form of this document."""
+
+
+def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
+    """Everything about one job. Raises NotFound."""
+    job: Job = visible(session, job_id, actor, Job).Job
+    documents = session.execute(
+        select(JobDocument.taskset, JobDocument.roles, JobDocument.platform).where(JobDocument.job_id == job_id)
+    ).one()
+    replicas = session.scalars(select(Replica).where(Replica.job_id == job_id).order_by(Replica.role, Replica.index))
+    return view(job, documents.taskset, documents.roles or {}, documents.platform, replicas.all())
+
+
+def view(
+    job: Job,
+    taskset: Mapping[str, Any] | None,
+    states: Mapping[str, str],
+    platform: Mapping[str, Any] | None,
+    replicas: Sequence[Replica],
+) -> dict[str, Any]:
+    """The document, from what is recorded: `states` by role, and what the cluster told of itself, None before launch.
+
+    `replicas` are in the order of their roles and indices.
+    """
+    by_role: dict[str, list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        by_role[replica.role].append(replica)
+    parts = [(role, document, by_role[role.name]) for role, document in _roles(taskset)]
+    return {
+        "version": VERSION,
+        "job": _job(job),
+        "cluster": {"identity": settings().cluster_name},
+        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part) for part in parts],
+        "platformSpecificInfo": None if platform is None else _platform(job, taskset or {}, platform, parts),
+    }
+
+
+def _roles(taskset: Mapping[str, Any] | None) -> list[tuple[Role, Mapping[str, Any]]]:
+    return list(zip(roles(taskset), taskset["spec"]["roles"], strict=True)) if taskset else []
+
+
+def _job(job: Job) -> dict[str, Any]:
+    succeeded = job.state == JobState.SUCCEEDED
+    return {
+        "id": job.id,
+        "name": job.name,
+        "type": job.kind,
+        "state": job.state,
+        "userID": job.user_id,
+        "startAt": rfc3339(job.started_at),
+        "finishedAt": rfc3339(job.finished_at),
+        "totalRetriedCount": job.retried,
+        "exitCode": 0 if succeeded else job.exit_code,
+        "exitDiagnostics": job.exit_diagnostics,
+        "stage": job.stage,
+        "reason": job.reason,
+        "createdAt": rfc3339(job.created_at),
+        "suspendedBy": job.suspended_by or None,
+        "suspendedAt": rfc3339(job.suspended_at),
+        "retryOf": job.retry_of,
+        "cleanup": job.cleanup,
+    }
+
+
+def _task(state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica]) -> dict[str, Any]:
+    container = _main_container(document["template"])
+    resources = container.get("resources") or {}
+    return {
+        "name": role.name,
+        "image": container.get("image", ""),
+        "state": state,
+        "command": list(container.get("command") or ()),
+        "replicaAmount": role.replicas,
+        "maxFailedTaskCount": role.max_failed,
+        "minSucceededTaskCount": role.min_succeeded,
+        "resource": {"requests": resources.get("requests") or {}, "limits": resources.get("limits") or {}},
+        "replicas": [
+            {
+                "index": replica.index,
+                "state": replica.state,
+                "retriedCount": replica.attempt,
+                "startAt": rfc3339(replica.started_at),
+                "finishedAt": rfc3339(replica.finished_at),
+                "containerID": replica.container_id,
+                "containerHostIP": replica.host_ip,
+                "exitCode": replica.exit_code,
+                "exitDiagnostics": replica.diagnostics,
+            }
+            for replica in replicas
+        ],
+    }
+
+
+def _main_container(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first that decides about success: decorators may have put others before it."""
+    first = counting(template)[0]
+    container: Mapping[str, Any] = next(c for c in template["spec"]["containers"] if c["name"] == first)
+    return container
+
+
+def _role_state(job: Job, recorded: str | None) -> ReplicaState:
+    """As recorded; a job that a stop or a failure ended took along the roles that had not ended."""
+    state = ReplicaState(recorded or ReplicaState.WAITING)
+    return ReplicaState.STOPPED if JobState(job.state).final and not state.ended else state
+
+
+def _platform(
+    job: Job,
+    taskset: Mapping[str, Any],
+    platform: Mapping[str, Any],
+    parts: Sequence[tuple[Role, Mapping[str, Any], Sequence[Replica]]],
+) -> dict[str, Any]:
+    return {
+        "platform": settings().cluster_driver,
+        "apiVersion": taskset.get("apiVersion", ""),
+        "namespace": job.namespace,
+        "instanceUID": "",
+        "configMapUID": "",
+        "configMapName": "",
+        **platform,
+        "taskRuntimeInfo": [
+            {
+                "name": role.name,
+                "nodeSelector": document["template"]["spec"].get("nodeSelector") or {},
+                "replicas": [
+                    {
+                        "index": replica.index,
+                        "podIP": replica.pod_ip,
+                        "podUID": replica.pod_uid,
+                        "podName": replica.pod_name,
+                        "podHostIP": replica.host_ip,
+                        "podReason": replica.reason,
+                    }
+                    for replica in replicas
+                ],
+                "volumeMounts": document["template"]["spec"].get("volumes") or [],
+            }
+            for role, document, replicas in parts
+        ],
+    }

@@ -1,0 +1,66 @@
+"""What was asked and answered on a job's way, and the events that it went through."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core.database.models import Delivery, Event, TrailEntry
+from pipeline_core.jobs import views
+from pipeline_core.jobs.queries import visible
+from pipeline_core.tokens.actor import Actor
+
+MASK = "***"
+
+_SECRET = re.compile(r"secret|token|passw|passphrase|pwd|credential|auth|(api|access|private|signing|encryption)[_-]?key", re.I)
+# The value of an environment variable by its place: its name is not in such an operation.
+_ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
+
+
+def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
+    """Every plugin call of a job and every resume, in order. Raises NotFound."""
+    visible(session, job_id, actor)
+    entries = session.scalars(select(TrailEntry).where(TrailEntry.job_id == job_id).order_by(TrailEntry.id))
+    return [{**views.trail_entry(entry), "patch": masked_patch(entry.patch)} for entry in entries]
+
+
+def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
+    """Every change of a job's state, in order, with the standing of its deliveries. Raises NotFound."""
+    visible(session, job_id, actor)
+    deliveries: dict[int, list[Delivery]] = defaultdict(list)
+    for delivery in session.scalars(select(Delivery).where(Delivery.job_id == job_id).order_by(Delivery.plugin_key)):
+        deliveries[delivery.event_id].append(delivery)
+    changes = session.scalars(select(Event).where(Event.job_id == job_id).order_by(Event.sequence))
+    return [views.event(change, deliveries[change.id]) for change in changes]
+
+
+def masked_patch(patch: Any) -> Any:
+    """An RFC 6902 patch with the values of environment variables covered whose names look secret."""
+    if not isinstance(patch, list):
+        return patch
+    return [
+        {**operation, "value": MASK if _ENV_VALUE.search(operation.get("path", "")) else _masked(operation["value"])}
+        if "value" in operation
+        else operation
+        for operation in patch
+    ]
+
+
+def looks_secret(name: Any) -> bool:
+    """Whether a variable of this name may well hold something that is nobody's business."""
+    return isinstance(name, str) and bool(_SECRET.search(name))
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_masked(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    covered = {key: _masked(inner) for key, inner in value.items()}
+    if "value" in covered and looks_secret(covered.get("name")):
+        covered["value"] = MASK
+    return covered
