@@ -107,7 +107,9 @@ def _credential() -> str:
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
-    raise Unauthenticated("The request carries no token; send it in the header `token`, or as `Authorization: Bearer …`.")
+    raise Unauthenticated(
+        "The request carries no token; send it in the header `token`, or as `Authorization: Bearer …`."
+    )
 
 
 def _trim(memory: OrderedDict[str, deque[float]] | OrderedDict[bytes, None]) -> None:

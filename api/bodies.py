@@ -95,7 +95,9 @@ def _check_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise WrongParameter(f"The text {text[:_QUOTED]!a} has half of a surrogate pair, which is no character.") from None
+        raise WrongParameter(
+            f"The text {text[:_QUOTED]!a} has half of a surrogate pair, which is no character."
+        ) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -64,9 +64,7 @@ def feature_list(call: Call, author: str) -> Page:
         return paging.cut(registry.listing(session, author), call.query)
 
 
-@blueprint.operation(
-    "GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, refusals=(404,)
-)
+@blueprint.operation("GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, refusals=(404,))
 def feature_detail(call: Call, name: str) -> Any:
     """One feature with its plugins"""
     with transaction() as session:

@@ -114,18 +114,14 @@ def config(call: Call, job_id: str) -> Any:
         return queries.submitted(session, job_id, call.actor)
 
 
-@blueprint.operation(
-    "GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, refusals=(404,)
-)
+@blueprint.operation("GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, refusals=(404,))
 def taskset(call: Call, job_id: str) -> Any:
     """The TaskSet as it stands now; 404 before translation"""
     with transaction() as session:
         return queries.taskset(session, job_id, call.actor)
 
 
-@blueprint.operation(
-    "GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, refusals=(404,)
-)
+@blueprint.operation("GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, refusals=(404,))
 def job_detail(call: Call, job_id: str) -> Any:
     """Everything about a job, the same after its pods have gone"""
     with transaction() as session:

@@ -44,9 +44,7 @@ def prometheus(call: Call) -> Response:
     return Response(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)
 
 
-@blueprint.operation(
-    "GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"}
-)
+@blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})
 def version(call: Call) -> Any:
     """What is running"""
     return {"version": VERSION, "api": "v1"}

@@ -39,9 +39,7 @@ def sequence(call: Call) -> None:
         registry.order(session, call.body, call.actor)
 
 
-@blueprint.operation(
-    "GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, refusals=(404,)
-)
+@blueprint.operation("GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, refusals=(404,))
 def plugin_detail(call: Call, key: str) -> Any:
     """One plugin and its health"""
     with transaction() as session:

@@ -21,7 +21,9 @@ _TOKEN = "Jq3vX0aZ81LmTnRb5cWd7Kfe"
 _ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
 
 
-@blueprint.operation("PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"}))
+@blueprint.operation(
+    "PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"})
+)
 def change_admin_password(call: Call) -> None:
     """Change the admin's password; the old one stops working at once"""
     with transaction() as session:
@@ -32,7 +34,9 @@ def change_admin_password(call: Call) -> None:
     "POST",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}),
+    takes=Takes(
+        forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}
+    ),
     payload=forms.TokenMade,
     example={"token": _TOKEN, "id": _ID},
 )
@@ -76,9 +80,7 @@ def delete_by_id(call: Call, token_id: str) -> None:
         store.delete(session, token_id=token_id, actor=call.actor)
 
 
-@blueprint.operation(
-    "GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True
-)
+@blueprint.operation("GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True)
 def token_list(call: Call) -> Page:
     """Tokens, without their values"""
     limit, offset = paging.slice_of(call.query)

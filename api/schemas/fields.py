@@ -121,7 +121,6 @@ class BodySchema(Schema):
         unknown = "raise"
 
 
-
 def nullable_time(description: str = "") -> fields.String:
     """A time in an answer: RFC 3339 in UTC with `Z`, or null."""
     return fields.String(allow_none=True, metadata={"format": "date-time", "description": description})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
 from api.schemas.fields import (
-
     BodySchema,
     Flag,
     Moment,
@@ -16,7 +16,6 @@ from api.schemas.fields import (
     Words,
     nullable_time,
 )
-from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 
@@ -32,9 +31,7 @@ class JobFilters(Query):
     state = States(metadata={"description": "States, separated by commas; any case, aliases such as `completed` too."})
     stage = Words(tuple(Stage), metadata={"description": "Stages, separated by commas."})
     suspendedBy = Words(metadata={"description": "Keys of the gates that suspended, separated by commas."})
-    name = fields.String(
-        validate=validate.Length(1, 255), metadata={"description": "What the job's name begins with."}
-    )
+    name = fields.String(validate=validate.Length(1, 255), metadata={"description": "What the job's name begins with."})
     startAt = Second(metadata={"description": "Submitted at this unix second or later."})
     endAt = Second(metadata={"description": "Submitted at this unix second or before."})
 
@@ -255,5 +252,3 @@ class EventItem(Schema):
     actor = fields.String(required=True)
     occurredAt = nullable_time()
     deliveries = fields.List(fields.Nested(EventDelivery), required=True)
-
-

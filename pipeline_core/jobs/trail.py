@@ -16,7 +16,9 @@ from pipeline_core.tokens.actor import Actor
 
 MASK = "***"
 
-_SECRET = re.compile(r"secret|token|passw|passphrase|pwd|credential|auth|(api|access|private|signing|encryption)[_-]?key", re.I)
+_SECRET = re.compile(
+    r"secret|token|passw|passphrase|pwd|credential|auth|(api|access|private|signing|encryption)[_-]?key", re.I
+)
 # The value of an environment variable by its place: its name is not in such an operation.
 _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
 

@@ -107,7 +107,7 @@ def test_a_gate_stops_a_job(service: Installation, plugins: PluginServer) -> Non
 
 
 def test_a_running_job_is_stopped_with_all_that_it_runs(service: Installation, tmp_path: Any) -> None:
-    job_id = service.submit(taskset(f"echo $$ > {tmp_path}/pid; sleep 300"))
+    job_id = service.submit(taskset(f"echo $$$$ > {tmp_path}/pid; sleep 300"))
     service.wait_state(job_id, "running")
     pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the pid"))
     service.put(f"/v1/job/stop/{job_id}", {"reason": "enough"})
