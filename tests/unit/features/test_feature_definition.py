@@ -304,7 +304,12 @@ FIELDS = [
     "enabled",
 ]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(list(PluginType)),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text("aZ9*!(/ \x00", max_size=8)
+    | st.sampled_from(list(PluginType)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
     max_leaves=12,
 )
