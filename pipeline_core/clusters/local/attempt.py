@@ -29,6 +29,7 @@ class Attempt:
         self.number = number
         self._path = path
         self._files = AttemptFiles(str(path))
+        self._read: tuple[int, Journal] = (-1, Journal())
 
     @property
     def plan(self) -> Mapping[str, Any]:
@@ -118,11 +119,12 @@ class Attempt:
         path = self._path / "journal"
         while True:
             size = path.stat().st_size
-            journal = Journal.read(str(path))
+            if self._read[0] != size:
+                self._read = (size, Journal.read(str(path)))
             alive = self._files.held()
             # That nobody is alive says something about the journal only if it did not change meanwhile.
             if alive or path.stat().st_size == size:
-                return standings(journal, self._files.orders(), self._files.stops(), alive=alive)
+                return standings(self._read[1], self._files.orders(), self._files.stops(), alive=alive)
 
     def _report(self, key: Key, fields: Fields) -> ReplicaReport:
         role, index, attempt = key
