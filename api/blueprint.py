@@ -55,7 +55,7 @@ class Blueprint(flask_smorest.Blueprint):
             def checked(**path_values: str) -> Response:
                 return _answer(view(_check(operation, query, path_values), **path_values))
 
-            documented = self.doc(**openapi.document(operation))(checked)
+            documented = self.doc(operationId=view.__name__, **openapi.document(operation))(checked)
             self.route(path, methods=[method], endpoint=view.__name__)(documented)
             return view
 

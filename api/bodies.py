@@ -72,21 +72,18 @@ def _check_type() -> None:
 
 
 def _check(document: Any) -> None:
-    level = [document]
-    for _ in range(MAX_DEPTH + 1):
+    level, depth = [document], 0
+    while level:
         below: list[Any] = []
         for node in level:
-            if isinstance(node, dict):
-                below += node
-                below += node.values()
-            elif isinstance(node, list):
-                below += node
-            elif isinstance(node, str):
+            if isinstance(node, str):
                 _check_text(node)
-        if not below:
-            return
-        level = below
-    raise WrongParameter(_TOO_DEEP)
+            elif isinstance(node, dict | list):
+                if depth == MAX_DEPTH:
+                    raise WrongParameter(_TOO_DEEP)
+                below += node
+                below += node.values() if isinstance(node, dict) else ()
+        level, depth = below, depth + 1
 
 
 def _check_text(text: str) -> None:

@@ -121,9 +121,9 @@ class BodySchema(Schema):
         unknown = "raise"
 
 
-def nullable_time(description: str = "") -> fields.String:
+def nullable_time() -> fields.String:
     """A time in an answer: RFC 3339 in UTC with `Z`, or null."""
-    return fields.String(allow_none=True, metadata={"format": "date-time", "description": description})
+    return fields.String(required=True, allow_none=True, metadata={"format": "date-time"})
 
 
 def _whole(value: Any, least: int, most: int) -> int:

@@ -1,0 +1,72 @@
+"""The API over a real database and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import text
+from werkzeug.test import TestResponse
+
+from api.app import create_app
+from pipeline_core import log, wakeups
+from pipeline_core.database import transaction
+from pipeline_core.settings import Settings
+from pipeline_core.tokens.privileges import Privilege
+from workers import publish
+
+EMPTIED = "jobs, tokens, features, plugins, audit, deliveries, idempotency_keys, admin_password"
+
+
+class Client:
+    """Requests with one token."""
+
+    def __init__(self, client: FlaskClient, token: str) -> None:
+        self._client = client
+        self.token = token
+
+    def __call__(self, method: str, path: str, **options: Any) -> TestResponse:
+        headers = {"token": self.token, **options.pop("headers", {})}
+        return self._client.open(path, method=method, headers=headers, **options)
+
+    def payload(self, method: str, path: str, **options: Any) -> Any:
+        """The payload of a request that must succeed."""
+        answer = self(method, path, **options)
+        assert answer.status_code == 200, answer.text
+        assert answer.json["code"] == "OPERATION_SUCCEEDED"
+        return answer.json.get("payload")
+
+    def submit(self, user: str = "ada", name: str = "mnist", kind: str = "TFJob", **body: Any) -> str:
+        """A job's ID."""
+        sent = {"userID": user, "jobName": name, "jobKind": kind, "job": {"kind": kind}, **body}
+        job_id: str = self.payload("POST", "/v1/job", json=sent)["jobID"]
+        return job_id
+
+
+@pytest.fixture
+def app(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    monkeypatch.setattr(log, "configure", lambda chosen: None)
+    monkeypatch.setattr(publish, "install", lambda: None)
+    monkeypatch.setattr(wakeups, "_publisher", [])
+    with transaction() as session:
+        session.execute(text(f"TRUNCATE {EMPTIED} CASCADE"))
+    yield create_app()
+
+
+@pytest.fixture
+def admin(app: Flask) -> Client:
+    return Client(app.test_client(), "admin")
+
+
+@pytest.fixture
+def bearer(app: Flask, admin: Client) -> Callable[..., Client]:
+    """A client with a new token of these privileges."""
+
+    def make(*privileges: Privilege, forwho: str = "ada", own_only: bool = False) -> Client:
+        body = {"privileges": list(privileges), "forwho": forwho, "ownOnly": own_only}
+        return Client(app.test_client(), admin.payload("POST", "/v1/tokens", json=body)["token"])
+
+    return make

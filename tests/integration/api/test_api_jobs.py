@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from api.resources import logs as logs_resource
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
+from pipeline_core.jobs import logs
+from pipeline_core.jobs.ids import new_job_id
+from pipeline_core.tokens.privileges import Privilege
+
+TASKSET: dict[str, Any] = {
+    "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+    "kind": "TaskSet",
+    "metadata": {"name": "x"},
+    "spec": {
+        "roles": [
+            {"name": "ps", "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}}},
+            {
+                "name": "worker",
+                "replicas": 2,
+                "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}},
+            },
+        ]
+    },
+}
+
+
+def change(job_id: str, **values: Any) -> None:
+    with transaction() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(**values))
+
+
+def ids(client: Any, query: str = "") -> list[str]:
+    return [job["jobID"] for job in client.payload("GET", f"/v1/job/list{query}")]
+
+
+def test_a_submitted_job_can_be_read_in_every_way(admin: Any) -> None:
+    job = {"kind": "TFJob", "z": 1.5, "apiVersion": "kubeflow.org/v1", "a": [None, True, {"é": "ü"}]}
+    sent = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": job, "header": {"type": "debug"}}
+    answer = admin("POST", "/v1/job/", data=json.dumps(sent), content_type="application/json")
+    job_id = answer.json["payload"]["jobID"]
+    config = json.loads(admin("GET", f"/v1/job/config/{job_id}").data)["payload"]
+    assert config == job
+    assert list(config) == list(job)
+    assert [event["state"] for event in admin.payload("GET", f"/v1/job/events/{job_id}")] == ["waiting"]
+    assert admin.payload("GET", f"/v1/job/trail/{job_id}") == []
+    assert admin.payload("GET", f"/v1/job/detail/{job_id}")["job"]["id"] == job_id
+    assert admin.payload("GET", "/v1/job/count") == {"count": 1}
+    (listed,) = admin.payload("GET", "/v1/job/list")
+    assert {name: listed[name] for name in ("jobID", "jobName", "jobKind", "userID", "state", "stage", "reason")} == {
+        "jobID": job_id,
+        "jobName": "mnist",
+        "jobKind": "TFJob",
+        "userID": "ada",
+        "state": "waiting",
+        "stage": "translate",
+        "reason": "",
+    }
+    assert listed["createdAt"].endswith("Z")
+    assert (listed["startAt"], listed["finishedAt"]) == (None, None)
+
+
+def test_a_taskset_is_not_found_before_translation(admin: Any) -> None:
+    answer = admin("GET", f"/v1/job/taskset/{admin.submit()}")
+    assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")
+    assert "translated" in answer.json["msg"]
+    job_id = admin.submit(kind="TaskSet", job=TASKSET)
+    assert admin.payload("GET", f"/v1/job/taskset/{job_id}")["metadata"]["name"] == job_id
+
+
+@pytest.mark.parametrize("part", ["config", "taskset", "detail", "trail", "events", "logs"])
+@pytest.mark.parametrize("job_id", ["nothing", "j01kb5gqz5sk4q7r3f0m7h2k9xz", "j%00", "%27--", "é"])
+def test_an_unknown_job_is_not_found(admin: Any, part: str, job_id: str) -> None:
+    answer = admin("GET", f"/v1/job/{part}/{job_id}")
+    assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")
+
+
+def test_stop_resume_and_retry_follow_the_jobs_state(admin: Any) -> None:
+    job_id = admin.submit()
+    assert admin("PUT", f"/v1/job/resume/{job_id}").status_code == 409
+    assert admin("POST", f"/v1/job/retry/{job_id}").status_code == 409
+    for _ in range(2):
+        assert admin.payload("PUT", f"/v1/job/stop/{job_id}", json={"jobID": job_id, "reason": "enough"}) is None
+    assert admin.payload("GET", f"/v1/job/detail/{job_id}")["job"]["reason"] == "enough"
+    again = admin.payload("POST", f"/v1/job/retry/{job_id}")["jobID"]
+    assert admin.payload("GET", f"/v1/job/detail/{again}")["job"]["retryOf"] == job_id
+    change(again, state="succeeded")
+    assert admin("PUT", f"/v1/job/stop/{again}").json["code"] == "UNSUPPORTED_OPERATION"
+    assert admin("PUT", "/v1/job/stop/nothing").status_code == 404
+
+
+def test_a_suspended_job_is_resumed_once_and_by_the_gate_named(admin: Any) -> None:
+    job_id = admin.submit()
+    with transaction() as session:
+        session.execute(
+            update(Job).where(Job.id == job_id).values(state="suspended", suspended_by="g", suspended_at=now())
+        )
+        session.connection().exec_driver_sql("DELETE FROM steps")
+    assert ids(admin, "?suspendedBy=x,g&state=suspended") == [job_id]
+    assert admin("PUT", f"/v1/job/resume/{job_id}", json={"gate": "another"}).status_code == 409
+    admin.payload("PUT", f"/v1/job/resume/{job_id}", json={"gate": "g", "reason": "quota granted"})
+    assert admin("PUT", f"/v1/job/resume/{job_id}").status_code == 409
+    (entry,) = admin.payload("GET", f"/v1/job/trail/{job_id}")
+    assert (entry["outcome"], entry["actor"], entry["reason"]) == ("resumed", "admin", "quota granted")
+    assert ids(admin, "?suspendedBy=g") == []
+
+
+def test_the_same_idempotency_key_and_body_is_the_same_job(admin: Any, bearer: Callable[..., Any]) -> None:
+    body = {"userID": "ada", "jobName": "n", "jobKind": "K", "job": {"kind": "K"}}
+    keyed = {"headers": {"Idempotency-Key": "key-1"}}
+    first, second = (admin.payload("POST", "/v1/job", json=body, **keyed) for _ in range(2))
+    assert first == second
+    assert admin("POST", "/v1/job", json=body | {"jobName": "m"}, **keyed).json["code"] == "UNSUPPORTED_OPERATION"
+    assert bearer(Privilege.WRITE_JOB).payload("POST", "/v1/job", json=body, **keyed) != first
+    assert admin.payload("GET", "/v1/job/count") == {"count": 2}
+    for key in ("", " ", "a b", "x" * 256):
+        assert admin("POST", "/v1/job", json=body, headers={"Idempotency-Key": key}).status_code == 400
+
+
+@pytest.fixture
+def jobs(admin: Any) -> list[str]:
+    """Five jobs, a minute apart, the oldest first."""
+    start = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    made = []
+    with transaction() as session:
+        for number, (user, name, kind, state) in enumerate(
+            [
+                ("ada", "mnist-1", "TFJob", "succeeded"),
+                ("ada", "mnist-2", "TFJob", "running"),
+                ("bob", "resnet", "PyTorchJob", "failed"),
+                ("bob", "100%", "TFJob", "stopped"),
+                ("cy", "mn_st", "TFJob", "waiting"),
+            ]
+        ):
+            moment = start + timedelta(minutes=number, milliseconds=500)
+            job = Job(id=new_job_id(moment), user_id=user, name=name, kind=kind, state=state, created_at=moment,
+                      namespace="default", stage="cluster" if state == "running" else "translate")  # fmt: skip
+            session.add(job)
+            made.append(job.id)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [4, 3, 2, 1, 0]),
+        ("?order=asc", [0, 1, 2, 3, 4]),
+        ("?userID=ada", [1, 0]),
+        ("?userID=ada,cy&order=asc", [0, 1, 4]),
+        ("?kind=PyTorchJob", [2]),
+        ("?state=Completed", [3, 2, 0]),
+        ("?state=pending,running", [4, 1]),
+        ("?stage=cluster", [1]),
+        ("?name=mnist", [1, 0]),
+        ("?name=mn_", [4]),
+        ("?name=100%25", [3]),
+        ("?name=%25", []),
+        ("?userID=bob&state=failed&kind=PyTorchJob,TFJob", [2]),
+        # The second of submission counts as a whole, at either end.
+        ("?startAt=1769860860", [4, 3, 2, 1]),
+        ("?startAt=1769860861", [4, 3, 2]),
+        ("?endAt=1769860860", [1, 0]),
+        ("?endAt=1769860859", [0]),
+        ("?startAt=1769860860&endAt=1769860920", [2, 1]),
+        ("?startAt=1769860920&endAt=1769860860", []),
+        ("?pageSize=2", [4, 3]),
+        ("?pageSize=2&pageNumber=3", [0]),
+        ("?pageSize=2&pageNumber=1000000000", []),
+    ],
+)
+def test_a_list_has_what_its_query_asks_for(admin: Any, jobs: list[str], query: str, expected: list[int]) -> None:
+    assert ids(admin, query) == [jobs[number] for number in expected]
+    if "page" not in query and "order" not in query:
+        assert admin.payload("GET", f"/v1/job/count{query}") == {"count": len(expected)}
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_cursors_lead_through_the_whole_list_once(admin: Any, jobs: list[str], order: str) -> None:
+    seen: list[str] = []
+    query = f"?pageSize=2&order={order}"
+    cursor = ""
+    while cursor is not None:
+        answer = admin("GET", f"/v1/job/list{query}{cursor and f'&cursor={cursor}'}")
+        assert answer.headers["X-Total-Count"] == "5"
+        seen += [job["jobID"] for job in answer.json["payload"]]
+        cursor = answer.headers.get("X-Next-Cursor")
+    assert seen == (jobs if order == "asc" else jobs[::-1])
+
+
+def test_a_total_is_counted_up_to_ten_thousand_and_a_count_beyond(admin: Any) -> None:
+    with transaction() as session:
+        session.connection().exec_driver_sql(
+            "INSERT INTO jobs (id, user_id, name, kind, namespace, state, stage, epoch, reason, event_sequence, attempt,"
+            " retried, created_at, suspended_by, on_timeout, exit_diagnostics, submitted_by, request_id)"
+            " SELECT 'j' || lpad(n::text, 26, '0'), 'u', 'n', 'k', 'default', 'waiting', 'translate', 0, '', 0, 0, 0, now(),"
+            " '', '', '', '', '' FROM generate_series(1, 10001) n"
+        )
+    answer = admin("GET", "/v1/job/list?pageSize=1&pageNumber=10001")
+    assert len(answer.json["payload"]) == 1
+    assert (answer.headers["X-Total-Count"], answer.headers["X-Total-Count-Exact"]) == ("10000", "false")
+    assert admin.payload("GET", "/v1/job/count") == {"count": 10001}
+
+
+def test_an_own_only_token_sees_and_touches_its_users_jobs_alone(
+    admin: Any, bearer: Callable[..., Any], jobs: list[str]
+) -> None:
+    ada = bearer(Privilege.READ_JOB, Privilege.WRITE_JOB, own_only=True)
+    theirs = jobs[2]
+    assert ids(ada) == [jobs[1], jobs[0]]
+    assert ids(ada, "?userID=bob") == []
+    assert ada.payload("GET", "/v1/job/count") == {"count": 2}
+    for part in ("config", "taskset", "detail", "trail", "events", "logs"):
+        assert ada("GET", f"/v1/job/{part}/{theirs}").status_code == 404
+    for method, path in (("PUT", "stop"), ("PUT", "resume"), ("POST", "retry")):
+        assert ada(method, f"/v1/job/{path}/{theirs}").status_code == 404
+    body = {"userID": "bob", "jobName": "n", "jobKind": "K", "job": {"kind": "K"}}
+    assert ada("POST", "/v1/job", json=body).json["code"] == "PERMISSION_DENIED"
+    assert ada.submit() in ids(ada)
+
+
+def test_detail_is_filled_from_what_was_recorded(admin: Any) -> None:
+    job_id = admin.submit(kind="TaskSet", job=TASKSET)
+    with transaction() as session:
+        session.add(Replica(job_id=job_id, role="worker", index=0, state="running", started_at=now()))
+        session.execute(
+            update(JobDocument).where(JobDocument.job_id == job_id)
+            .values(roles={"ps": "waiting", "worker": "running"}, platform={"platform": "local"})
+        )  # fmt: skip
+    found = admin.payload("GET", f"/v1/job/detail/{job_id}")
+    assert [(task["name"], task["state"], len(task["replicas"])) for task in found["tasks"]] == [
+        ("ps", "waiting", 0),
+        ("worker", "running", 1),
+    ]
+    assert found["platformSpecificInfo"]["platform"] == "local"
+    assert [task["name"] for task in found["platformSpecificInfo"]["taskRuntimeInfo"]] == ["ps", "worker"]
+
+
+def test_the_trail_masks_secrets(admin: Any) -> None:
+    job_id = admin.submit()
+    patch = [{"op": "add", "path": "/spec/roles/0/template/spec/containers/0/env",
+              "value": [{"name": "API_TOKEN", "value": "hunter2"}]}]  # fmt: skip
+    with transaction() as session:
+        session.add(TrailEntry(job_id=job_id, epoch=0, stage="decorate", plugin_key="TemplateDecorator.f.a",
+                               started_at=now(), outcome="answered", attempts=1, duration_ms=12, patch=patch))  # fmt: skip
+    (entry,) = admin.payload("GET", f"/v1/job/trail/{job_id}")
+    assert "hunter2" not in json.dumps(entry)
+    assert (entry["plugin"], entry["attempts"], entry["durationMs"]) == ("TemplateDecorator.f.a", 1, 12)
+
+
+def test_events_say_how_each_delivery_stands(admin: Any) -> None:
+    job_id = admin.submit()
+    with transaction() as session:
+        (event_id,) = session.connection().exec_driver_sql("SELECT id FROM events").one()
+        session.add(Delivery(id="d1", event_id=event_id, job_id=job_id, sequence=1, plugin_key="LifeHook.f.a", attempts=3,
+                             last_answer="RE", created_at=now(), next_at=now(), give_up_at=now()))  # fmt: skip
+    (event,) = admin.payload("GET", f"/v1/job/events/{job_id}")
+    (delivery,) = event["deliveries"]
+    assert (delivery["plugin"], delivery["status"], delivery["attempts"]) == ("LifeHook.f.a", "waiting", 3)
+    (listed,) = admin.payload("GET", f"/v1/hooks/deliveries?plugin=LifeHook.f.a&status=waiting&jobID={job_id}")
+    assert listed["deliveryID"] == "d1"
+    assert admin("POST", "/v1/hooks/redeliver/d1").status_code == 409
+
+
+class Talking:
+    """A cluster that has these lines."""
+
+    def __init__(self, *lines: LogLine, error: Exception | None = None) -> None:
+        self.lines = lines
+        self.error = error
+        self.asked: list[LogQuery] = []
+
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        self.asked.append(query)
+        if self.error:
+            raise self.error
+        yield from self.lines
+
+
+def test_lines_of_several_replicas_are_prefixed_and_those_of_one_are_not(
+    admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Talking(LogLine(now(), "worker-0", "héllo"), LogLine(now(), "worker-1", ""))
+    monkeypatch.setattr(logs, "cluster", lambda: cluster)
+    job_id = admin.submit(kind="TaskSet", job=TASKSET)
+    answer = admin("GET", f"/v1/job/logs/{job_id}?tail=5&since=0&attempt=1")
+    assert answer.mimetype == "text/plain"
+    assert answer.text == "worker-0 | héllo\nworker-1 | \n"
+    assert admin("GET", f"/v1/job/logs/{job_id}?task=worker").text.startswith("worker-0 | ")
+    assert admin("GET", f"/v1/job/logs/{job_id}?task=ps").text == "héllo\n\n"
+    assert admin("GET", f"/v1/job/logs/{job_id}?replica=1").text == "héllo\n\n"
+    assert cluster.asked[0] == LogQuery(attempt=1, tail=5, since=datetime.fromtimestamp(0, UTC))
+    assert cluster.asked[2] == LogQuery(role="ps")
+    assert admin("GET", f"/v1/job/logs/{job_id}?task=nobody").status_code == 404
+    assert admin("GET", f"/v1/job/logs/{job_id}?task=worker&replica=2").status_code == 404
+
+
+def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterAway("The cluster does not answer.")))
+    answer = admin("GET", f"/v1/job/logs/{admin.submit()}")
+    assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")
+
+
+def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
+    monkeypatch.setattr(logs_resource, "_places", lambda places=threading.Semaphore(1): places)
+    path = f"/v1/job/logs/{admin.submit()}?follow=true"
+    first = admin("GET", path)
+    answer = admin("GET", path)
+    assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert admin("GET", path.split("?")[0]).status_code == 200
+    first.close()
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterAway("away")))
+    assert admin("GET", path).json["msg"] == "away"
+    assert admin("GET", path).json["msg"] == "away"

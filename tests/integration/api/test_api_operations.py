@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline_core import health
+from pipeline_core.settings import settings
+from tests.integration.conftest import forget_settings
+
+AWAY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def without_database(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINE_DATABASE_URL", f"postgresql://nobody@{AWAY}/nothing")
+    forget_settings()
+
+
+def test_ready_when_all_is_there(admin: Any) -> None:
+    assert admin("GET", "/readyz").json["code"] == "OPERATION_SUCCEEDED"
+
+
+def test_metrics_count_what_is_recorded(admin: Any) -> None:
+    admin.submit()
+    text = admin("GET", "/metrics").text
+    assert "pipeline_database_up 1.0" in text
+    assert "# TYPE pipeline_jobs gauge" in text
+    assert 'pipeline_jobs{state="suspended"}' in text
+
+
+def test_without_a_database_requests_are_told_so_and_the_process_lives(admin: Any, without_database: None) -> None:
+    for method, path in (("GET", "/v1/job/list"), ("POST", "/v1/job"), ("GET", "/readyz")):
+        answer = admin(method, path, **({"json": {}} if method == "POST" else {}))
+        assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")
+        assert int(answer.headers["Retry-After"]) > 0
+    assert admin("GET", "/healthz").status_code == 200
+    assert "database" in admin("GET", "/readyz").json["errors"]
+    assert admin("GET", "/metrics").status_code == 200
+
+
+def test_readiness_names_a_redis_that_is_away(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINE_REDIS_URL", f"redis://{AWAY}/0")
+    settings.cache_clear()
+    answer = admin("GET", "/readyz")
+    assert (answer.status_code, list(answer.json["errors"])) == (503, ["redis"])
+
+
+def test_readiness_names_migrations_that_lack(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.migrate, "head", lambda: "v9999")
+    answer = admin("GET", "/readyz")
+    assert answer.status_code == 503
+    assert "v9999" in answer.json["msg"]

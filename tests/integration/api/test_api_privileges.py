@@ -1,0 +1,91 @@
+"""Each route with each privilege."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline_core.tokens.privileges import Privilege
+
+NEEDS = {
+    ("POST", "/v1/job"): "write_job",
+    ("PUT", "/v1/job/stop/j1"): "write_job",
+    ("PUT", "/v1/job/resume/j1"): "write_job",
+    ("POST", "/v1/job/retry/j1"): "write_job",
+    ("GET", "/v1/job/config/j1"): "read_job",
+    ("GET", "/v1/job/taskset/j1"): "read_job",
+    ("GET", "/v1/job/detail/j1"): "read_job",
+    ("GET", "/v1/job/list"): "read_job",
+    ("GET", "/v1/job/count"): "read_job",
+    ("GET", "/v1/job/trail/j1"): "read_job",
+    ("GET", "/v1/job/events/j1"): "read_job",
+    ("GET", "/v1/job/logs/j1"): "read_job",
+    ("POST", "/v1/features"): "write_feature",
+    ("DELETE", "/v1/features/f"): "write_feature",
+    ("PUT", "/v1/features/turn-on/f"): "write_feature",
+    ("PUT", "/v1/features/turn-off/f"): "write_feature",
+    ("GET", "/v1/features/list/all"): "read_feature",
+    ("GET", "/v1/features/detail/f"): "read_feature",
+    ("PUT", "/v1/plugins/sequence"): "write_feature",
+    ("GET", "/v1/plugins/detail/k"): "read_feature",
+    ("GET", "/v1/plugins/list/all"): "read_feature",
+    ("GET", "/v1/hooks/deliveries"): "read_feature",
+    ("POST", "/v1/hooks/redeliver/d1"): "write_feature",
+    ("POST", "/v1/hooks/redeliver?plugin=k"): "write_feature",
+    ("POST", "/v1/tokens"): "write_token",
+    ("PUT", "/v1/tokens/normal"): "write_token",
+    ("DELETE", "/v1/tokens"): "write_token",
+    ("DELETE", "/v1/tokens/t1"): "write_token",
+    ("GET", "/v1/tokens"): "read_token",
+    ("PUT", "/v1/tokens/admin"): "admin",
+    ("GET", "/v1/audit"): "admin",
+}
+OPEN = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/version")]
+
+
+def test_each_route_is_open_to_its_privilege_and_to_the_admin_alone(admin: Any, bearer: Callable[..., Any]) -> None:
+    clients = {privilege: bearer(privilege) for privilege in Privilege}
+    for (method, path), needed in NEEDS.items():
+        body = {} if method == "GET" else {"json": {}}
+        for privilege, client in clients.items():
+            answer = client(method, path, **body)
+            if privilege == needed:
+                assert answer.status_code in (200, 400, 404), (method, path, privilege, answer.text)
+            else:
+                assert (answer.status_code, answer.json["code"]) == (403, "PERMISSION_DENIED"), (
+                    method,
+                    path,
+                    privilege,
+                )
+        assert admin(method, path, **body).status_code in (200, 400, 404), (method, path)
+
+
+def test_the_table_has_every_route(app: Any) -> None:
+    adapter = app.url_map.bind("localhost")
+    found = {(adapter.match(path.split("?")[0], method)[0]) for method, path in [*NEEDS, *OPEN]}
+    own = {
+        rule.endpoint
+        for rule in app.url_map.iter_rules()
+        if rule.endpoint != "docs_asset" and "api-docs" not in rule.endpoint
+    }
+    assert found == own
+
+
+@pytest.mark.parametrize(("method", "path"), OPEN)
+def test_operators_need_no_token(app: Any, method: str, path: str) -> None:
+    assert app.test_client().open(path, method=method).status_code == 200
+
+
+def test_every_other_route_needs_one(app: Any) -> None:
+    client = app.test_client()
+    for method, path in NEEDS:
+        answer = client.open(path, method=method)
+        assert (answer.status_code, answer.json["code"]) == (401, "PERMISSION_DENIED"), (method, path)
+        assert client.open(f"{path.split('?')[0]}/", method=method).status_code == 401, path
+
+
+def test_several_privileges_add_up(bearer: Callable[..., Any]) -> None:
+    client = bearer(Privilege.READ_JOB, Privilege.WRITE_JOB)
+    assert client.payload("GET", f"/v1/job/detail/{client.submit()}")["job"]["userID"] == "ada"

@@ -1,0 +1,50 @@
+"""The API without what it stands on: tokens are those of a table, and nothing reaches a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from api import auth
+from api.app import create_app
+from pipeline_core import log
+from pipeline_core.errors import Unauthenticated
+from pipeline_core.settings import settings
+from pipeline_core.tokens import store
+from pipeline_core.tokens.actor import Actor
+from pipeline_core.tokens.privileges import Privilege
+from workers import publish
+
+ACTORS = {
+    "admin": Actor(name="admin", admin=True),
+    "nothing": Actor(name="nobody"),
+    **{privilege.value: Actor(name="somebody", privileges=frozenset({privilege})) for privilege in Privilege},
+}
+"""By the value of the token that each is known by."""
+
+
+def _authenticate(session: Any, value: str, *, address: str, request_id: str) -> Actor:
+    if value not in ACTORS:
+        raise Unauthenticated("The token is unknown, revoked or expired.")
+    return ACTORS[value]
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    settings.cache_clear()
+    monkeypatch.setattr(publish, "install", lambda: None)
+    monkeypatch.setattr(log, "configure", lambda chosen: None)
+    monkeypatch.setattr(auth, "transaction", nullcontext)
+    monkeypatch.setattr(store, "authenticate", _authenticate)
+    yield create_app()
+    settings.cache_clear()
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()

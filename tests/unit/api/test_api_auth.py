@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+
+from api import auth
+from api.auth import FAILURES, WINDOW_SECONDS, FailureLimit
+from pipeline_core.errors import TooManyFailures
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def limit(clock: Clock) -> FailureLimit:
+    return FailureLimit(clock)
+
+
+def exhaust(limit: FailureLimit, address: str) -> None:
+    for number in range(FAILURES):
+        limit.check(address, f"guess {number}")
+        limit.failed(address, f"guess {number}")
+
+
+def test_an_address_is_blocked_after_too_many_failures_until_the_window_has_passed(
+    limit: FailureLimit, clock: Clock
+) -> None:
+    exhaust(limit, "192.0.2.1")
+    with pytest.raises(TooManyFailures) as blocked:
+        limit.check("192.0.2.1", "another guess")
+    assert 0 < blocked.value.retry_after <= WINDOW_SECONDS + 1
+    clock.now += blocked.value.retry_after
+    limit.check("192.0.2.1", "another guess")
+
+
+def test_other_addresses_are_not_blocked(limit: FailureLimit) -> None:
+    exhaust(limit, "192.0.2.1")
+    limit.check("192.0.2.2", "a guess")
+
+
+def test_a_credential_that_has_worked_is_not_blocked_until_it_fails(limit: FailureLimit) -> None:
+    limit.worked("the password")
+    exhaust(limit, "192.0.2.1")
+    limit.check("192.0.2.1", "the password")
+    limit.failed("192.0.2.1", "the password")
+    with pytest.raises(TooManyFailures):
+        limit.check("192.0.2.1", "the password")
+
+
+def test_the_memory_of_addresses_is_bounded(limit: FailureLimit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "ADDRESSES", 10)
+    for number in range(50):
+        limit.failed(f"192.0.2.{number}", "guess")
+        limit.worked(f"token {number}")
+    assert len(limit._failures) == len(limit._known) == 10
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"token": "read_job"},
+        {"Authorization": "Bearer read_job"},
+        {"Authorization": "bearer  read_job "},
+        {"token": "read_job", "Authorization": "Bearer nonsense"},
+    ],
+)
+def test_the_token_comes_in_either_header(client: FlaskClient, headers: dict[str, str]) -> None:
+    # Past the token, past the privilege: a bad parameter is what is left.
+    assert client.get("/v1/job/list?pageSize=0", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"token": ""}, {"token": "nonsense"}, {"Authorization": "Basic cmVhZF9qb2I="}, {"Authorization": "Bearer "}],
+)
+def test_without_a_valid_token_there_is_no_entry(client: FlaskClient, headers: dict[str, str]) -> None:
+    answer = client.get("/v1/job/list", headers=headers)
+    assert (answer.status_code, answer.json["code"]) == (401, "PERMISSION_DENIED")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_guessing_ends_in_429_while_a_missing_token_never_does(client: FlaskClient) -> None:
+    for _ in range(FAILURES + 1):
+        assert client.get("/v1/job/list").status_code == 401
+    for _ in range(FAILURES):
+        assert client.get("/v1/job/list", headers={"token": "guess"}).status_code == 401
+    answer = client.get("/v1/job/list", headers={"token": "guess"})
+    assert (answer.status_code, answer.json["code"]) == (429, "PERMISSION_DENIED")
+    assert int(answer.headers["Retry-After"]) > 0

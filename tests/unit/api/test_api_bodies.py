@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from flask.testing import FlaskClient
+
+from api import bodies
+from pipeline_core.errors import WrongParameter
+
+REFUSED = {
+    "nothing": (b"", "is empty"),
+    "no JSON": (b"{'a': 1}", "is not JSON"),
+    "a trailing comma": (b'{"a": 1,}', "is not JSON"),
+    "two documents": (b"{} {}", "is not JSON"),
+    "a raw control character": (b'{"a": "\x01"}', "is not JSON"),
+    "a byte order mark": (b"\xef\xbb\xbf{}", "byte order mark"),
+    "UTF-16": ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+    "Latin-1": ('{"a": "é"}'.encode("latin-1"), "not UTF-8"),
+    "an encoded surrogate": (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
+    "NaN": (b'{"a": NaN}', "has NaN"),
+    "infinity": (b'{"a": -Infinity}', "has -Infinity"),
+    "a number beyond all bounds": (b'{"a": 1e999}', "1e999"),
+    "an endless integer": (b'{"a": ' + b"9" * 5000 + b"}", "digits"),
+    "a key twice": (b'{"a": {"b": 1, "b": 1}}', 'the key "b" twice'),
+    "half a surrogate pair": (b'{"a": ["\\ud800"]}', "surrogate"),
+    "half a pair in a key": (b'{"\\udc00": 1}', "surrogate"),
+    "NUL": (b'{"a": "x\\u0000y"}', "NUL"),
+    "too many levels": (b"[" * 101 + b"]" * 101, "100 levels"),
+    "far too many levels": (b"[" * 200_000 + b"]" * 200_000, "100 levels"),
+    "far too many levels of objects": (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "100 levels"),
+}
+
+TAKEN = {
+    "levels up to the limit": b"[" * 100 + b"]" * 100,
+    "many brackets side by side": b"[" + b"[]," * 500 + b"[]]",
+    "an escaped pair": b'{"a": "\\ud83d\\ude00"}',
+    "any other escape": b'{"a": "\\u00e9"}',
+    "large integers": b'{"a": 123456789012345678901234567890}',
+}
+
+
+@pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_body_that_not_every_reader_takes_alike_is_refused_with_a_reason(raw: bytes, why: str) -> None:
+    with pytest.raises(WrongParameter, match="^The ") as refused:
+        bodies.parse(raw)
+    assert why in refused.value.message
+
+
+@pytest.mark.parametrize("raw", TAKEN.values(), ids=TAKEN.keys())
+def test_unusual_json_is_taken_as_it_is(raw: bytes) -> None:
+    assert bodies.parse(raw) == json.loads(raw)
+
+
+def test_keys_keep_their_order() -> None:
+    assert list(bodies.parse(b'{"z": 1, "a": 2, "m": 3}')) == ["z", "a", "m"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/json"}, 400),
+        ({"Content-Type": "APPLICATION/JSON; charset=UTF-8"}, 400),
+        ({"Content-Type": "application/json; charset=latin-1"}, 415),
+        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "text/plain"}, 415),
+        ({}, 415),
+    ],
+)
+def test_a_body_must_say_that_it_is_plain_json(client: FlaskClient, headers: dict[str, str], status: int) -> None:
+    answer = client.post("/v1/job", data=b"{}", headers={"token": "write_job", **headers})
+    assert answer.status_code == status
+    assert answer.json["code"] in ("WRONG_PARAM", "LACK_OF_PARAM")
+
+
+def test_more_than_four_mebibytes_are_too_many(client: FlaskClient) -> None:
+    body = b'"' + b"x" * bodies.MAX_BYTES + b'"'
+    answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
+    assert (answer.status_code, answer.json["code"]) == (413, "WRONG_PARAM")
+
+
+def test_an_operation_without_a_body_takes_none_or_an_empty_object(client: FlaskClient) -> None:
+    refused = client.post("/v1/job/retry/j1", json={"reason": "again"}, headers={"token": "write_job"})
+    assert (refused.status_code, refused.json["code"]) == (400, "WRONG_PARAM")

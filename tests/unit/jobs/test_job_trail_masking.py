@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline_core.jobs.trail import MASK, looks_secret, masked_patch
+
+SECRET = [
+    "DB_PASSWORD",
+    "passwd",
+    "API_KEY",
+    "apikey",
+    "AWS_SECRET_ACCESS_KEY",
+    "GITHUB_TOKEN",
+    "auth",
+    "private-key",
+    "PWD",
+]
+HARMLESS = ["PATH", "KEYBOARD", "BATCH_SIZE", "TASKSET_NAME", "MONKEY", ""]
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_names_of_secrets_are_seen_as_such(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_other_names_are_not(name: str) -> None:
+    assert not looks_secret(name)
+
+
+ENV = {"name": "DB_PASSWORD", "value": "hunter2"}
+PLAIN = {"name": "BATCH", "value": "32"}
+CONTAINER = "/spec/roles/0/template/spec/containers/0"
+
+
+@pytest.mark.parametrize(
+    ("operation", "value"),
+    [
+        ({"op": "add", "path": f"{CONTAINER}/env/-", "value": ENV}, {**ENV, "value": MASK}),
+        ({"op": "add", "path": f"{CONTAINER}/env/0", "value": PLAIN}, PLAIN),
+        ({"op": "add", "path": f"{CONTAINER}/env", "value": [PLAIN, ENV]}, [PLAIN, {**ENV, "value": MASK}]),
+        (
+            {"op": "add", "path": "/spec/roles/0/template/spec/containers/1", "value": {"name": "x", "env": [ENV]}},
+            {"name": "x", "env": [{**ENV, "value": MASK}]},
+        ),
+        # The variable's name is not in the operation, so it may be anything.
+        ({"op": "add", "path": f"{CONTAINER}/env/0/value", "value": "hunter2"}, MASK),
+        ({"op": "add", "path": f"{CONTAINER}/image", "value": "token-server"}, "token-server"),
+    ],
+)
+def test_values_of_secret_variables_are_masked_wherever_a_patch_has_them(operation: dict[str, Any], value: Any) -> None:
+    assert masked_patch([operation]) == [{**operation, "value": value}]
+
+
+def test_what_is_masked_is_a_copy() -> None:
+    patch = [{"op": "add", "path": "/a", "value": [dict(ENV)]}]
+    masked_patch(patch)
+    assert patch[0]["value"] == [ENV]
+
+
+@pytest.mark.parametrize("patch", [None, [], [{"op": "remove", "path": "/a"}]])
+def test_nothing_to_mask_is_left_as_it_is(patch: Any) -> None:
+    assert masked_patch(patch) == patch
