@@ -149,7 +149,7 @@ class Settings:
     )
     lease_seconds: float = _setting(
         _number,
-        30.0,
+        15.0,
         "After how long without a sign of life a worker has lost its claim on a job's stage. It renews it three times as often.",
         unit="s",
     )
