@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pipeline_core.clock import now
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AuditEntry
 from pipeline_core.times import rfc3339
@@ -49,7 +49,7 @@ def record(
     """
     session.add(
         AuditEntry(
-            at=datetime.now(UTC),
+            at=now(),
             actor=actor.name,
             token_id=actor.token_id,
             address=actor.address,

@@ -6,6 +6,8 @@ line, and none is imported before its command is asked for: `pipeline --help` lo
 
 from __future__ import annotations
 
+import click
+
 from api.cli.group import Entry, LazyGroup
 
 COMMANDS = {
@@ -38,3 +40,4 @@ main = LazyGroup(
     epilog="The service is the one at PIPELINE_URL (http://127.0.0.1:8080); PIPELINE_TOKEN is the token or password.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
+click.version_option(package_name="pipeline-service", prog_name="pipeline")(main)

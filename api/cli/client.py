@@ -165,7 +165,10 @@ def failure(answer: requests.Response) -> Refused | Unavailable:
         )
     message = str(envelope.get("msg") or answer.reason)
     if answer.status_code >= 500:
-        return Unavailable(f"{envelope['code']}: {message}", retry_after=seconds(answer.headers.get("Retry-After")))
+        request = f" (request {answer.headers['X-Request-ID']})" if "X-Request-ID" in answer.headers else ""
+        return Unavailable(
+            f"{envelope['code']}: {message}{request}", retry_after=seconds(answer.headers.get("Retry-After"))
+        )
     return Refused(answer.status_code, envelope["code"], message, envelope.get("errors") or {})
 
 

@@ -40,9 +40,10 @@ class Progress:
 
 def instant(text: Any) -> datetime:
     try:
-        return datetime.fromisoformat(str(text))
+        parsed = datetime.fromisoformat(str(text))
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def event_line(event: render.Record) -> Text:

@@ -12,6 +12,8 @@ from rich.text import Text
 
 Record = Mapping[str, Any]
 
+# The rest of a long change is in the trail's JSON.
+SHOWN_CHANGES = 4
 STYLES = {
     "succeeded": "green",
     "delivered": "green",
@@ -167,7 +169,10 @@ def said(entry: Record) -> str:
     """What an entry of the trail came to, in a line: a decision, factors, or the change made."""
     parts = [plain(entry["decision"])] if entry.get("decision") else []
     parts += [factor(given) for given in entry.get("factors") or []]
-    parts += [change(operation) for operation in entry.get("patch") or []]
+    operations = entry.get("patch") or []
+    parts += [change(operation) for operation in operations[:SHOWN_CHANGES]]
+    if more := len(operations[SHOWN_CHANGES:]):
+        parts.append(f"{more} more")
     if reason := entry.get("reason"):
         parts = [f"{', '.join(parts)}: {plain(reason)}"] if parts else [plain(reason)]
     if who := entry.get("actor"):

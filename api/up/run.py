@@ -16,7 +16,8 @@ from api.processes import Process
 from pipeline_core.errors import ConfigurationError
 
 RUN_VARIABLE = "PIPELINE_RUN"
-REAP_SECONDS = 10.0
+# What was claimed is in the database: to wait long for workers to drain would only delay the start.
+REAP_SECONDS = 3.0
 
 
 class Run:

@@ -117,7 +117,8 @@ class Supervisor:
         previous_fd = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in STOP_SIGNALS:
-            if previous[number] is not signal.SIG_IGN:
+            # A shell has its background jobs ignore SIGINT, which is no reason to ignore one that is sent; nohup means it.
+            if number != signal.SIGHUP or previous[number] is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
         try:
             yield

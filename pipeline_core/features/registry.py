@@ -6,7 +6,7 @@ changed anything. Privileges are the caller's to check; who owns a feature is ch
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session
 from pipeline_core import audit
 from pipeline_core.audit import Action
 from pipeline_core.body import Body, shown, storable
+from pipeline_core.clock import now
 from pipeline_core.database.models import Feature, Plugin, Registry
 from pipeline_core.errors import Forbidden, NotFound, WrongParameter
-from pipeline_core.features import plugins
+from pipeline_core.features import plugins, snapshot
 from pipeline_core.features.definition import (
     AUTHORIZATION_SET,
     EVERYONE,
@@ -42,17 +43,17 @@ def register(session: Session, raw: object, actor: Actor) -> None:
     _refuse_strangers(_find(session, raw.get("name") if isinstance(raw, dict) else None), actor)
     definition = read_feature(raw, settings().plugin_networks)
     registry = _lock(session)
-    now = datetime.now(UTC)
+    moment = now()
     feature = _find(session, definition.name)
     _refuse_strangers(feature, actor)
     _require_kept_authorization(feature, definition)
     before = detail(session, feature.name) if feature else None
     if feature is None:
-        feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=now)
+        feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=moment)
         session.add(feature)
-    _describe(feature, definition, now)
+    _describe(feature, definition, moment)
     session.flush()
-    plugins.replace(session, feature, definition.plugins, now)
+    plugins.replace(session, feature, definition.plugins, moment)
     registry.version += 1
     action = Action.FEATURE_REPLACE if before else Action.FEATURE_REGISTER
     audit.record(session, actor, action, feature.name, before=before, after=detail(session, feature.name))
@@ -65,7 +66,7 @@ def switch(session: Session, name: str, enabled: bool, actor: Actor) -> None:
     if feature.enabled is enabled:
         return
     feature.enabled = enabled
-    feature.updated_at = datetime.now(UTC)
+    feature.updated_at = now()
     registry.version += 1
     action = Action.FEATURE_ENABLE if enabled else Action.FEATURE_DISABLE
     audit.record(session, actor, action, name, before={"enabled": not enabled}, after={"enabled": enabled})
@@ -77,7 +78,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     feature = _own(session, name, actor)
     audit.record(session, actor, Action.FEATURE_DELETE, name, before=detail(session, name))
     keys = session.scalars(select(Plugin.key).where(Plugin.feature_id == feature.id)).all()
-    plugins.drop_deliveries(session, keys, datetime.now(UTC))
+    plugins.drop_deliveries(session, keys, now())
     session.delete(feature)
     registry.version += 1
 
@@ -154,6 +155,7 @@ def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
 
 
 def _lock(session: Session) -> Registry:
+    snapshot.keep_private(session)
     return session.execute(select(Registry).with_for_update()).scalar_one()
 
 

@@ -92,6 +92,13 @@ class Snapshot:
 _latest: WeakKeyDictionary[Engine | Connection, Snapshot] = WeakKeyDictionary()
 """The snapshot that was compiled last, for each database that this process talks to."""
 
+_CHANGING = "registry is changing"
+
+
+def keep_private(session: Session) -> None:
+    """Let what this session sees of the registry from now on be nobody else's: it may never be committed."""
+    session.info[_CHANGING] = True
+
 
 def current(session: Session) -> Snapshot:
     """The registry as it stands: one small query, and a compilation only after a change."""
@@ -100,6 +107,8 @@ def current(session: Session) -> Snapshot:
 
 def at(session: Session, version: int) -> Snapshot:
     """The registry at `version`, which the caller has just read; a later one when it has changed since."""
+    if session.info.get(_CHANGING):
+        return _compile(session)
     database = session.get_bind()
     snapshot = _latest.get(database)
     if snapshot is None or snapshot.version != version:

@@ -78,7 +78,7 @@ def give_up() -> int:
 def view(delivery: Delivery, state: str) -> dict[str, Any]:
     """One delivery as the API shows it."""
     return {
-        "deliveryID": delivery.id,
+        "id": delivery.id,
         "jobID": delivery.job_id,
         "sequence": delivery.sequence,
         "state": state,

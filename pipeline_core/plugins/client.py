@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 
@@ -13,6 +13,7 @@ from redis import Redis
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity import wait_random_exponential as random_exponential
 
+from pipeline_core.clock import now
 from pipeline_core.plugins.deadline import Deadline
 from pipeline_core.plugins.failures import BadAnswer, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.plugins.guard import Guard
@@ -112,7 +113,7 @@ def _accepted(response: Response, endpoint: Endpoint) -> bytes:
     words = clean(response.body, hide=_secrets(endpoint))
     cause = f"status {response.status}" + (f": {words}" if words else "")
     if response.status in BUSY:
-        raise NotToBeHad(cause, retry_after=retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
+        raise NotToBeHad(cause, retry_after=retry_after(response.headers.get("Retry-After"), now()))
     if 300 <= response.status < 400:
         raise BadAnswer(f"status {response.status}: redirects are not followed")
     raise BadAnswer(cause)

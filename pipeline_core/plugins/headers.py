@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
+from pipeline_core.clock import now
 from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins.packet import Endpoint, header_text
 from pipeline_core.plugins.signing import signature_headers
@@ -35,5 +35,5 @@ def call_headers(
     if endpoint.authorization:
         headers["Authorization"] = endpoint.authorization
     if endpoint.signing_secret:
-        headers |= signature_headers(endpoint.signing_secret, idempotency_key, body, datetime.now(UTC))
+        headers |= signature_headers(endpoint.signing_secret, idempotency_key, body, now())
     return headers

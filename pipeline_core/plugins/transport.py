@@ -46,8 +46,7 @@ class Transport:
 
     def __init__(self, networks: Sequence[Network] = ()) -> None:
         self._networks = networks
-        self._owner = -1
-        self._manager = urllib3.PoolManager()
+        self._own: tuple[int, urllib3.PoolManager] | None = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Response:
         """Raises NotToBeHad (no connection, not in time, cut off) and BadAnswer (refused, too large, not HTTP)."""
@@ -74,11 +73,12 @@ class Transport:
 
     def _pools(self) -> urllib3.PoolManager:
         """A connection must not be shared with a parent process, so each process has its own."""
-        if self._owner != os.getpid():
-            self._manager = urllib3.PoolManager(num_pools=256, maxsize=64)
-            self._manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
-            self._owner = os.getpid()
-        return self._manager
+        if self._own and self._own[0] == os.getpid():
+            return self._own[1]
+        manager = urllib3.PoolManager(num_pools=256, maxsize=64)
+        manager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+        self._own = os.getpid(), manager
+        return manager
 
 
 def _read(answer: urllib3.BaseHTTPResponse) -> bytes:

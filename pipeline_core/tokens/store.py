@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 import string
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import func, or_, select, update
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from pipeline_core import audit
 from pipeline_core.audit import Action
 from pipeline_core.body import Body, storable
+from pipeline_core.clock import now
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AdminPassword, Token
 from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
@@ -62,8 +63,8 @@ def create(session: Session, raw: object, actor: Actor) -> tuple[str, str]:
 
     Raises Forbidden, MissingParameter and WrongParameter.
     """
-    now = datetime.now(UTC)
-    definition = read_token(raw, actor, now)
+    moment = now()
+    definition = read_token(raw, actor, moment)
     value = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     token = Token(
         id=f"t{secrets.token_hex(8)}",
@@ -72,7 +73,7 @@ def create(session: Session, raw: object, actor: Actor) -> tuple[str, str]:
         note=definition.note,
         privileges=list(definition.privileges),
         own_only=definition.own_only,
-        created_at=now,
+        created_at=moment,
         expires_at=definition.expires_at,
     )
     session.add(token)
@@ -121,7 +122,7 @@ def change_admin_password(session: Session, raw: object, actor: Actor) -> None:
     body = Body.of(raw)
     new = body.text("token", required=True, secret=True, check=password.problem_of)
     body.finish()
-    values = {"hash": password.hashed(new), "changed_at": datetime.now(UTC)}
+    values = {"hash": password.hashed(new), "changed_at": now()}
     session.execute(
         insert(AdminPassword)
         .values(id=1, version=1, **values)
@@ -147,8 +148,8 @@ def _valid_token(session: Session, value: str) -> Token | None:
 
 
 def _note_use(session: Session, token: Token) -> None:
-    now = datetime.now(UTC)
-    recent = now - _USE_NOTED_EVERY
+    moment = now()
+    recent = moment - _USE_NOTED_EVERY
     if token.last_used_at and token.last_used_at > recent:
         return
     # Another request of the same token may be noting the same: skip the row then instead of waiting for its end.
@@ -159,7 +160,7 @@ def _note_use(session: Session, token: Token) -> None:
         .scalar_subquery()
     )
     session.execute(
-        update(Token).where(Token.id == due).values(last_used_at=now).execution_options(synchronize_session=False)
+        update(Token).where(Token.id == due).values(last_used_at=moment).execution_options(synchronize_session=False)
     )
 
 

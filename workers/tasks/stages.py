@@ -19,6 +19,7 @@ from pipeline_core.stages.order import STAGES, Stage
 from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
 from workers import chain
 from workers.app import app, stage_task
+from workers.heartbeat import beating
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +44,9 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
             case Refusal.VOID:
                 raise Ignore
         structlog.contextvars.bind_contextvars(request_id=claim.request_id)
-        progress = cursor.finish(claim, outcome(claim))
+        with beating(claim):
+            result = outcome(claim)
+        progress = cursor.finish(claim, result)
     except Unavailable as error:
         # The step stays owed: its lease runs out, or it was never taken, and a tick brings it back.
         log.warning("stage given up: the database is away", error=error.message)

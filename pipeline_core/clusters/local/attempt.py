@@ -29,6 +29,7 @@ class Attempt:
         self.number = number
         self._path = path
         self._files = AttemptFiles(str(path))
+        self._read: tuple[int, Journal] = (-1, Journal())
 
     @property
     def plan(self) -> Mapping[str, Any]:
@@ -39,6 +40,8 @@ class Attempt:
         """Fill a new directory, durably, with a plan and its first tries."""
         for name in ("orders", "stops"):
             (path / name).mkdir(parents=True)
+        for name in ("journal", "lock"):
+            (path / name).touch(0o600)
         os.mkfifo(path / "wake", 0o600)
         whole = {**plan, "replicas": [str(key) for key in keys]}
         write_durably(str(path), "plan.json", json.dumps(whole).encode())
@@ -115,12 +118,13 @@ class Attempt:
     def _standings(self) -> dict[Key, Fields]:
         path = self._path / "journal"
         while True:
-            size = _size(path)
-            journal = Journal.read(str(path))
+            size = path.stat().st_size
+            if self._read[0] != size:
+                self._read = (size, Journal.read(str(path)))
             alive = self._files.held()
             # That nobody is alive says something about the journal only if it did not change meanwhile.
-            if alive or _size(path) == size:
-                return standings(journal, self._files.orders(), self._files.stops(), alive=alive)
+            if alive or path.stat().st_size == size:
+                return standings(self._read[1], self._files.orders(), self._files.stops(), alive=alive)
 
     def _report(self, key: Key, fields: Fields) -> ReplicaReport:
         role, index, attempt = key
@@ -147,13 +151,6 @@ class Attempt:
 def _asked_for(query: LogQuery, key: Key) -> bool:
     asked = (query.role, query.index, query.attempt)
     return all(wanted is None or wanted == given for wanted, given in zip(asked, key, strict=True))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _time(seconds: float | None) -> datetime | None:

@@ -6,16 +6,29 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from pipeline_core.clusters.base import ForeignObject, LogLine, LogQuery, Observation, ReplicaKey, Unit, tries
+from pipeline_core.clusters.base import (
+    ClusterAway,
+    ClusterError,
+    ForeignObject,
+    LogLine,
+    LogQuery,
+    Observation,
+    ReplicaKey,
+    Unit,
+    tries,
+)
 from pipeline_core.clusters.local import logs
 from pipeline_core.clusters.local.attempt import Attempt
 from pipeline_core.clusters.local.files import sync_directory
 from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.journal import Key
-from pipeline_core.clusters.local.plan import is_job_id, make_plan
+from pipeline_core.clusters.local.launcher import mount_problem
+from pipeline_core.clusters.local.plan import has_mounts, is_job_id, make_plan
+from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 1.0
 STOP_POLL_SECONDS = 0.25
@@ -40,35 +53,37 @@ class LocalCluster:
 
     def launch(self, unit: Unit) -> Observation:
         """A later attempt ends the earlier ones; an attempt that a later one has followed is left as it is."""
-        keys = [_key(replica) for replica in tries(unit)]
-        attempts = self._attempts(unit.job_id)
-        if attempts:
-            _check_owner(attempts[-1], unit)
-            if attempts[-1].number > unit.attempt:
-                return attempts[-1].observe()
-        attempt = next((one for one in attempts if one.number == unit.attempt), None) or self._create(
-            unit, keys, attempts
-        )
-        attempt.order(keys)
-        for earlier in attempts:
-            if earlier.number < unit.attempt:
-                earlier.stop(None)
-        (self._live / unit.job_id).touch()
-        attempt.ensure_supervisor()
-        return attempt.observe()
+        with _files_at_hand():
+            attempts = self._attempts(unit.job_id)
+            if attempts:
+                _check_owner(attempts[-1], unit)
+                if attempts[-1].number > unit.attempt:
+                    return attempts[-1].observe()
+            keys = [_key(replica) for replica in tries(unit)]
+            attempt = _numbered(attempts, unit.attempt) or self._create(unit, keys, attempts)
+            attempt.order(keys)
+            for earlier in attempts:
+                if earlier.number < unit.attempt:
+                    earlier.stop(None)
+            (self._live / unit.job_id).touch()
+            attempt.ensure_supervisor()
+            return attempt.observe()
 
     def observe(self, job_id: str) -> Observation | None:
         """Starts what waits and was left by a supervisor that died; what was running then is lost."""
-        attempts = self._attempts(job_id)
-        if not attempts:
-            return None
-        attempts[-1].revive()
-        return attempts[-1].observe()
+        with _files_at_hand():
+            attempts = self._attempts(job_id)
+            if not attempts:
+                return None
+            attempts[-1].revive()
+            return attempts[-1].observe()
 
     def watch(self, stop: Event) -> Iterator[str]:
         """Every job that was not deleted yet, then each as a replica of it changes."""
-        self._make_directories()
-        with DirectoryWatch(self._live) as changes:
+        with _files_at_hand():
+            self._make_directories()
+            watching = DirectoryWatch(self._live)
+        with watching as changes:
             yield from self._live_jobs()
             quiet = 0.0
             while not stop.is_set():
@@ -83,26 +98,38 @@ class LocalCluster:
                     yield ""
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        attempts: dict[int, Attempt] = {}
+
         def find() -> Iterator[tuple[Path, str]]:
             for attempt in self._attempts(job_id):
-                yield from attempt.log_files(query)
+                yield from attempts.setdefault(attempt.number, attempt).log_files(query)
 
         def over() -> bool:
-            attempts = self._attempts(job_id)
-            return not attempts or attempts[-1].is_over(query)
+            latest = self._attempts(job_id)[-1:]
+            return all(attempts.setdefault(one.number, one).is_over(query) for one in latest)
 
         return logs.read(query, find, over)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
-        attempts = self._attempts(job_id)
-        if not attempts:
-            return True
-        if replicas is not None:
-            return attempts[-1].stop([_key(replica) for replica in sorted(replicas)])
-        gone = [attempt.stop(None) for attempt in attempts]
-        if all(gone):
-            (self._live / job_id).unlink(missing_ok=True)
-        return all(gone)
+        with _files_at_hand():
+            attempts = self._attempts(job_id)
+            if not attempts:
+                return True
+            if replicas is not None:
+                return attempts[-1].stop([_key(replica) for replica in sorted(replicas)])
+            gone = [attempt.stop(None) for attempt in attempts]
+            if all(gone):
+                (self._live / job_id).unlink(missing_ok=True)
+            return all(gone)
+
+    def running(self) -> dict[str, int]:
+        """How many replicas run now, by job; jobs that run none are left out."""
+        counts = {}
+        with _files_at_hand():
+            for job_id in self._live_jobs() if self._live.is_dir() else ():
+                replicas = [replica for attempt in self._attempts(job_id) for replica in attempt.observe().replicas]
+                counts[job_id] = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
+        return {job_id: count for job_id, count in counts.items() if count}
 
     def _attempts(self, job_id: str) -> list[Attempt]:
         if not is_job_id(job_id):
@@ -117,6 +144,8 @@ class LocalCluster:
         """Make the attempt's directory. It gets its name when all of it is on disk."""
         instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
         plan = make_plan(unit, self._root, slots=self._slots, grace_seconds=self._grace_seconds, instance=instance)
+        if has_mounts(plan) and (problem := mount_problem()):
+            raise ClusterError(f"the local cluster cannot mount volumes on this machine: {problem}")
         self._make_directories()
         job = self._jobs / unit.job_id
         job.mkdir(exist_ok=True)
@@ -142,6 +171,19 @@ class LocalCluster:
 
     def _live_jobs(self) -> list[str]:
         return sorted(os.listdir(self._live))
+
+
+def _numbered(attempts: Sequence[Attempt], number: int) -> Attempt | None:
+    return next((attempt for attempt in attempts if attempt.number == number), None)
+
+
+@contextmanager
+def _files_at_hand() -> Iterator[None]:
+    """A disk that is full or away is a cluster that is away."""
+    try:
+        yield
+    except OSError as error:
+        raise ClusterAway(f"the local cluster's files cannot be used at present: {error}") from error
 
 
 def _key(replica: ReplicaKey) -> Key:

@@ -91,7 +91,7 @@ class AttemptFiles:
 
     def held(self) -> bool:
         """Whether a supervisor, or a keeper that outlived it for a moment, is at work. Looks without locking."""
-        fd = os.open(self.at("lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        fd = os.open(self.at("lock"), os.O_RDWR)
         try:
             answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         finally:

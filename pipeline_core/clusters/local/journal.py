@@ -46,11 +46,8 @@ class Journal:
     @classmethod
     def read(cls, path: str) -> Journal:
         journal = cls()
-        try:
-            with open(path, "rb") as file:
-                lines = file.read().split(b"\n")
-        except FileNotFoundError:
-            return journal
+        with open(path, "rb") as file:
+            lines = file.read().split(b"\n")
         for line in lines:
             try:
                 entry = json.loads(line)
@@ -71,7 +68,7 @@ class JournalWriter:
 
     def __init__(self, path: str) -> None:
         self.journal = Journal.read(path)
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         # A line that a crash cut off must not swallow the next one.
         self._write(b"\n")
 
@@ -91,6 +88,9 @@ class JournalWriter:
         self._write(b"".join(_line(entry) for entry in entries))
         if durable:
             os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
     def _write(self, data: bytes) -> None:
         while data:

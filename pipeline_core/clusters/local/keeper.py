@@ -178,14 +178,14 @@ class Keeper:
         nearest = min((moment for moment in times if moment is not None), default=None)
         wait = None if nearest is None else max(0.0, nearest - time.monotonic()) * 1000 + 1
         ready = {fd for fd, _ in poll.poll(wait)}
-        if self._told in ready:
-            self._listen(listening)
         for container in self._containers:
             if container.pipe in ready:
                 self._read(container)
         if self._wake in ready:
             os.read(self._wake, 4096)
             self._reap()
+        if self._told in ready:
+            self._listen(listening)
         if listening:
             self._restart_due()
             if self._deadline is not None and time.monotonic() >= self._deadline:

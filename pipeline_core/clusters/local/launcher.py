@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pipeline_core
 
 _ROOT = str(Path(pipeline_core.__file__).parents[1])
-_PROGRAM = "; ".join(
-    (
-        "import sys",
-        f"sys.path.insert(0, {_ROOT!r})",
-        "from pipeline_core.clusters.local.supervisor import main",
-        "main(sys.argv[1])",
-    )
-)
+
+
+def _python(module: str, call: str) -> list[str]:
+    """A command that makes one call to a light module: bare standard library, no site packages, no settings."""
+    program = f"import sys; sys.path.insert(0, {_ROOT!r}); from pipeline_core.clusters.local import {module}; {call}"
+    return [sys.executable, "-I", "-S", "-c", program]
 
 
 def start_supervisor(directory: Path) -> None:
@@ -26,9 +26,10 @@ def start_supervisor(directory: Path) -> None:
     grave. Of the environment it gets what a program needs to run, of open files none.
     """
     log = str(directory / "supervisor.log")
+    command = _python("supervisor", "supervisor.main(sys.argv[1])")
     pid = os.posix_spawn(
         "/bin/sh",
-        ["sh", "-c", 'cd / && exec "$@" &', "sh", sys.executable, "-I", "-S", "-c", _PROGRAM, str(directory)],
+        ["sh", "-c", 'cd / && exec "$@" &', "sh", *command, str(directory)],
         {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -39,3 +40,11 @@ def start_supervisor(directory: Path) -> None:
         setsigmask=[],
     )
     os.waitpid(pid, 0)
+
+
+@cache
+def mount_problem() -> str:
+    """Why processes of this user cannot have a mount namespace of their own; empty when they can."""
+    command = _python("mounts", "mounts.own_namespace()")
+    tried = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2]

@@ -60,6 +60,12 @@ def make_plan(unit: Unit, root: Path, *, slots: int, grace_seconds: float, insta
     }
 
 
+def has_mounts(plan: Mapping[str, Any]) -> bool:
+    """Whether any container of the plan needs a mount namespace."""
+    roles = plan["roles"].values()
+    return any(container["mounts"] for role in roles for container in (*role["init"], *role["containers"]))
+
+
 class _PodPlanner:
     """Plans one role's pods; what has no effect is added to `notes`."""
 

@@ -43,7 +43,7 @@ def start(
         try:
             os.setsid()
             if bound:
-                mounts.enter(root, bound)
+                _enter(root, bound)
             linux.die_with_parent(signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(NOT_EXECUTABLE)
@@ -54,10 +54,10 @@ def start(
             os.dup2(output, 2)
             os.chdir(directory)
             os.execvpe(argv[0], list(argv), environment)
-        except FileNotFoundError as error:
-            os.write(writing, f"{NOT_FOUND} {_sentence(argv, error)}".encode())
-        except (OSError, ValueError) as error:
-            os.write(writing, f"{NOT_EXECUTABLE} {_sentence(argv, error)}".encode())
+        except (OSError, ValueError, StartError) as error:
+            status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            problem = str(error) if isinstance(error, StartError) else f"cannot execute {argv[0]!r}: {error}"
+            os.write(writing, f"{status} {problem}".encode())
         finally:
             os._exit(NOT_FOUND)
     os.close(writing)
@@ -128,5 +128,8 @@ def _clean_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _sentence(argv: Sequence[str], error: Exception) -> str:
-    return f"cannot execute {argv[0]!r}: {error}"
+def _enter(root: str, bound: Sequence[mounts.Mount]) -> None:
+    try:
+        mounts.enter(root, bound)
+    except OSError as error:
+        raise StartError(NOT_EXECUTABLE, f"cannot mount the volumes: {error}") from error

@@ -70,11 +70,12 @@ class Supervisor:
         self._kept: dict[Key, Kept] = {}
         self._waiting: dict[Key, None] = {}
         self._deadline: float | None = None
+        self._fresh: list[Key] = []
 
     def run(self) -> None:
         self._recover()
         while True:
-            self._take_orders()
+            self._step()
             if self._kept or self._waiting:
                 self._wait()
                 continue
@@ -82,10 +83,13 @@ class Supervisor:
             self._files.unlock(self._lock)
             if not self._orders_are_left() or not self._files.lock(self._lock):
                 return
+            # Between the two, another supervisor may have come and gone.
+            self._writer.close()
             self._recover()
 
     def _recover(self) -> None:
-        """Note as lost what an earlier supervisor was running when it died."""
+        """Begin from the journal, and note as lost what an earlier supervisor was running when it died."""
+        self._woken = True
         self._writer = JournalWriter(self._files.at("journal"))
         tries = self._writer.journal.tries
         before = standings(self._writer.journal, tries, self._files.stops(), alive=False)
@@ -105,15 +109,23 @@ class Supervisor:
         tries = self._writer.journal.tries
         return any(key not in tries for key in self._files.orders())
 
-    def _take_orders(self) -> None:
-        tries = self._writer.journal.tries
-        for key in self._files.orders():
-            if tries.get(key, {}).get("state", WAITING) not in ENDED and key not in self._kept:
-                self._waiting.setdefault(key)
-        self._obey_stops()
+    def _step(self) -> None:
+        if self._woken:
+            self._woken = False
+            self._take_orders()
+            self._obey_stops()
         if self._deadline is not None and time.time() >= self._deadline:
             self._end_for_deadline()
         self._start_what_may()
+        self._note_waiting()
+
+    def _take_orders(self) -> None:
+        tries = self._writer.journal.tries
+        for key in self._files.orders():
+            if key not in self._waiting and key not in self._kept and not self._has_ended(key):
+                self._waiting[key] = None
+                if key not in tries:
+                    self._fresh.append(key)
 
     def _obey_stops(self) -> None:
         stops = self._files.stops()
@@ -154,7 +166,10 @@ class Supervisor:
             for key, slot in taken.items():
                 del self._waiting[key]
                 self._kept[key] = self._fork(key, slot)
-        fresh = [key for key in self._waiting if key not in self._writer.journal.tries]
+
+    def _note_waiting(self) -> None:
+        fresh = [key for key in self._fresh if key in self._waiting]
+        self._fresh = []
         if fresh:
             self._writer.change_all(fresh, {"state": WAITING, "reason": "WaitingForSlot"})
             self._announce()
@@ -185,6 +200,7 @@ class Supervisor:
         for fd, _ in poll.poll(self._patience()):
             if fd == self._wake:
                 os.read(self._wake, 4096)
+                self._woken = True
             else:
                 self._hear(by_fd[fd])
 
@@ -246,7 +262,7 @@ def main(directory: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o022)
     files = AttemptFiles(directory)
-    lock = os.open(files.at("lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(files.at("lock"), os.O_RDWR)
     if files.lock(lock):
         linux.become_subreaper()
         os.makedirs(files.at("logs"), exist_ok=True)

@@ -169,6 +169,12 @@ def test_each_refusal_has_its_exit_code_and_shows_code_and_message(
     assert result.stdout == ""
 
 
+def test_a_fault_of_the_service_names_the_request(stub, pipeline) -> None:
+    fault = {"status": 500, "code": "INTERNAL_ERROR", "msg": "it broke", "headers": {"X-Request-ID": "r-7"}}
+    stub.answer("GET", "/v1/job/detail/j01", **fault)
+    assert "INTERNAL_ERROR: it broke (request r-7)" in pipeline("job", "j01").stderr
+
+
 def test_a_refusal_shows_what_is_wrong_with_each_field(stub, pipeline, job_file) -> None:
     errors = {"job.kind": ["must equal jobKind"], "userID": ["is too long", "is odd"]}
     stub.answer("POST", "/v1/job", status=400, code="WRONG_PARAM", msg="the body is wrong", errors=errors)

@@ -19,40 +19,43 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture
 def plugin() -> Iterator[Plugin]:
     with Plugin().running() as running:
         yield running
 
 
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
-def valkey_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    port = free_port()
-    command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
-    with subprocess.Popen(command, cwd=tmp_path_factory.mktemp("valkey"), stdout=subprocess.DEVNULL) as server:
+def valkey_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("valkey")
+    path = str(directory / "socket")
+    command = [str(get_binary_path()), "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL) as server:
         try:
-            wait_for(lambda: _answers(port))
-            yield port
+            wait_for(lambda: _answers(path))
+            yield path
         finally:
             server.terminate()
 
 
-def _answers(port: int) -> bool:
+def _answers(path: str) -> bool:
     try:
-        with Redis(port=port) as client:
+        with Redis(unix_socket_path=path) as client:
             return bool(client.ping())
     except RedisError:
         return False
 
 
 @pytest.fixture
-def valkey(valkey_port: int) -> Iterator[Redis]:
-    with Redis(port=valkey_port) as client:
+def valkey(valkey_socket: str) -> Iterator[Redis]:
+    with Redis(unix_socket_path=valkey_socket) as client:
         client.flushall()
         yield client

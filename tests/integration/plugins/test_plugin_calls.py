@@ -5,12 +5,12 @@ import os
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from conftest import free_port
 from misbehaving import MEBIBYTE, Plugin
 from redis import Redis
 
@@ -100,6 +100,39 @@ def test_a_plugin_that_does_not_read_is_cut_off_too(call: Caller) -> None:
         call(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout=0.4, body=b"x" * (32 * MEBIBYTE))
 
 
+def test_a_plugin_that_reads_slowly_is_cut_off_too(call: Caller) -> None:
+    released = threading.Event()
+
+    def read_slowly() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while not released.wait(0.05):
+                connection.recv(64 * 1024)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        reading = threading.Thread(target=read_slowly, daemon=True)
+        reading.start()
+        started = time.monotonic()
+        try:
+            with pytest.raises(NotToBeHad, match=r"no answer within 0\.4 s"):
+                call(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout=0.4, body=b"x" * (32 * MEBIBYTE))
+            assert time.monotonic() - started < 5
+        finally:
+            released.set()
+            reading.join(5)
+
+
+@pytest.mark.parametrize("path", ["large", "bomb", "bomb-in-bomb"])
+def test_a_huge_answer_is_not_held_in_memory(call: Caller, plugin: Plugin, path: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadAnswer, match="larger than 8 MiB"):
+            call(plugin.url(path))
+        assert tracemalloc.get_traced_memory()[1] < 40 * MEBIBYTE
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "path", ["closed-at-once", "closed-in-headers", "closed-between-headers", "closed-in-body", "closed-in-chunk"]
 )
@@ -149,16 +182,16 @@ def test_retry_after_beyond_the_budget_is_not_waited_for(call: Caller, plugin: P
     assert (caught.value.retry_after, caught.value.attempts) == (3600, 1)
 
 
-def test_a_plugin_that_is_not_there_is_not_to_be_had(call: Caller) -> None:
+def test_a_plugin_that_is_not_there_is_not_to_be_had(call: Caller, closed_port: int) -> None:
     with pytest.raises(NotToBeHad, match="no connection: Connection refused"):
-        call(f"http://127.0.0.1:{free_port()}/")
+        call(f"http://127.0.0.1:{closed_port}/")
 
 
 def test_proxies_from_the_environment_are_ignored(
-    call: Caller, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+    call: Caller, plugin: Plugin, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
     assert call(plugin.url("pass")).body
 
 

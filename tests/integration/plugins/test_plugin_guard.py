@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
-from conftest import free_port, wait_for
+from conftest import wait_for
 from redis import Redis
 
 from pipeline_core.plugins import guard as guard_module
@@ -17,11 +17,11 @@ MakeGuard = Callable[..., Guard]
 
 
 @pytest.fixture
-def make_guard(valkey_port: int, valkey: Redis) -> Iterator[MakeGuard]:
+def make_guard(valkey_socket: str, valkey: Redis) -> Iterator[MakeGuard]:
     with ExitStack() as clients:
 
         def make(*, concurrency: int = 64, failures: int = 3, open_seconds: float = LONG, text: bool = False) -> Guard:
-            client = clients.enter_context(Redis(port=valkey_port, decode_responses=text))
+            client = clients.enter_context(Redis(unix_socket_path=valkey_socket, decode_responses=text))
             return Guard(client, prefix="t:", concurrency=concurrency, failures=failures, open_seconds=open_seconds)
 
         yield make
@@ -72,11 +72,12 @@ def test_a_lost_call_gives_its_place_back(
     make_guard: MakeGuard, monkeypatch: pytest.MonkeyPatch, valkey: Redis
 ) -> None:
     monkeypatch.setattr(guard_module, "MARGIN", 0.1)
-    guard = make_guard(concurrency=1)
+    guard = make_guard(concurrency=2)
     lost = guard.entered("k", 0.1)
     lost.__enter__()
-    assert refuses(guard, NoRoom)
-    wait_for(lambda: not refuses(guard, NoRoom))
+    with guard.entered("k", 30):
+        assert refuses(guard, NoRoom)
+        wait_for(lambda: not refuses(guard, NoRoom))
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -189,8 +190,10 @@ def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuar
         assert all(key.startswith(b"t:plugin:k:") and valkey.ttl(key) > 0 for key in keys)
 
 
-def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0", plugin_concurrency=1, breaker_failures=1)
+def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(
+    closed_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(redis_url=f"redis://127.0.0.1:{closed_port}/0", plugin_concurrency=1, breaker_failures=1)
     guard = Guard.configured(settings)
     with guard.entered("k", 30), guard.entered("k", 30):
         pass

@@ -65,6 +65,7 @@ def test_a_duration_is_shown_in_its_unit(milliseconds: Any, text: str) -> None:
         ({"decision": "pass", "reason": "fine"}, "pass: fine"),
         ({"reason": "resumed", "actor": "ada"}, "resumed, by ada"),
         ({"factors": [{"topic": "priority", "advice": "10", "reason": "admin"}]}, "priority 10 (admin)"),
+        ({"patch": [{"op": "add", "path": f"/spec/{n}"} for n in range(6)]}, "add 0, add 1, add 2, add 3, 2 more"),
         ({"factors": [{"topic": "zone", "advice": {"a": 1}, "reason": ""}]}, 'zone {"a": 1}'),
         (
             {"patch": [{"op": "add", "path": "/spec/roles/0"}, {"op": "replace", "path": ""}]},

@@ -1,0 +1,50 @@
+"""The command line as a process: what signals and closed pipes do to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = "from api.cli import main; main(prog_name='pipeline')"
+
+
+def start(url: str, *words: str) -> subprocess.Popen[str]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PIPELINE_URL": url}
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_ctrl_c_ends_the_watching_and_says_that_the_job_goes_on(stub: Any) -> None:
+    waiting = {"sequence": 1, "state": "waiting", "occurredAt": "2025-01-31T12:00:00Z"}
+    stub.answer("GET", "/v1/job/events/j01", [waiting])
+    stub.answer("GET", "/v1/job/trail/j01", [])
+    process = start(stub.url, "wait", "j01")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "12:00:00.000  waiting\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "j01 goes on" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(stub: Any) -> None:
+    stub.raw("GET", "/v1/job/logs/j01", b"line\n" * 1_000_000, 200, {"Content-Type": "text/plain"})
+    process = start(stub.url, "logs", "j01")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "line\n"
+    process.stdout.close()
+    assert process.wait(timeout=30) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()

@@ -1,0 +1,115 @@
+"""TaskSets for the cluster tests, and waiting for what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pipeline_core.clusters.base import Cluster, Observation, ReplicaKey, ReplicaReport, Unit
+from pipeline_core.states import ReplicaState
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 30.0
+
+
+def container(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "busybox", "command": ["sh", "-c", script], **fields}
+
+
+def role(
+    name: str, *containers: dict[str, Any], replicas: int = 1, annotations: Any = None, **spec: Any
+) -> dict[str, Any]:
+    metadata = {"metadata": {"annotations": annotations}} if annotations else {}
+    return {"name": name, "replicas": replicas, "template": {**metadata, "spec": {"containers": [*containers], **spec}}}
+
+
+def unit(
+    job_id: str,
+    *roles: dict[str, Any],
+    attempt: int = 0,
+    replicas: tuple[ReplicaKey, ...] | None = None,
+    user: str = "u1",
+    **spec: Any,
+) -> Unit:
+    taskset = {
+        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+        "kind": "TaskSet",
+        "metadata": {"name": f"set-{job_id}"},
+        "spec": {"roles": list(roles), **spec},
+    }
+    return Unit(job_id, "default", user, taskset, attempt, replicas)
+
+
+def script_unit(job_id: str, script: str, **fields: Any) -> Unit:
+    """A unit of one role `worker` whose replicas run a shell script."""
+    replicas = fields.pop("count", 1)
+    return unit(job_id, role("worker", container(script), replicas=replicas), **fields)
+
+
+def eventually(look: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
+    """What `look` returns as soon as that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"after {seconds:g} s still {found!r}"
+        time.sleep(0.01)
+    return found
+
+
+def seen(cluster: Cluster, job_id: str) -> Observation:
+    observation = cluster.observe(job_id)
+    assert observation is not None
+    return observation
+
+
+def all_in(cluster: Cluster, job_id: str, *states: ReplicaState) -> Observation:
+    """The observation in which every replica is in one of these states, once that is so."""
+
+    def look() -> Observation | None:
+        observation = seen(cluster, job_id)
+        return observation if all(replica.state in states for replica in observation.replicas) else None
+
+    found = eventually(look)
+    assert found is not None
+    return found
+
+
+def ended(cluster: Cluster, job_id: str) -> Observation:
+    return all_in(cluster, job_id, *(state for state in ReplicaState if state.ended))
+
+
+def the_end(cluster: Cluster, launched: Unit) -> ReplicaReport:
+    """Launch a unit of one replica; how it ended."""
+    cluster.launch(launched)
+    (replica,) = ended(cluster, launched.job_id).replicas
+    return replica
+
+
+def gone(cluster: Cluster, job_id: str) -> None:
+    """Delete a job and wait until nothing of it runs."""
+    eventually(lambda: cluster.delete(job_id))
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def processes_naming(text: str) -> list[int]:
+    """Processes that have the text among their arguments or are in a directory below it."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    arguments = file.read()
+                place = os.readlink(f"/proc/{name}/cwd")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+            if (text.encode() in arguments or place.startswith(text)) and alive(int(name)):
+                found.append(int(name))
+    return found

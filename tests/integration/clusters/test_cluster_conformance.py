@@ -1,0 +1,343 @@
+"""What every cluster driver must do, whatever it runs replicas with."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey
+from pipeline_core.states import ReplicaState
+from tests.integration.clusters.support import (
+    all_in,
+    container,
+    ended,
+    eventually,
+    gone,
+    role,
+    script_unit,
+    seen,
+    the_end,
+    unit,
+)
+
+FOREVER = "sleep 300"
+
+
+def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
+    return [line.text for line in cluster.logs(job_id, query or LogQuery())]
+
+
+def test_replicas_that_exit_with_0_have_succeeded(cluster: Cluster) -> None:
+    before = datetime.now(UTC)
+    launched = cluster.launch(script_unit("job", "true", count=3))
+    assert [(replica.role, replica.index) for replica in launched.replicas] == [("worker", index) for index in range(3)]
+    observation = ended(cluster, "job")
+    assert (observation.job_id, observation.attempt) == ("job", 0)
+    for replica in observation.replicas:
+        assert (replica.state, replica.exit_code, replica.reason) == (ReplicaState.SUCCEEDED, 0, "")
+        assert replica.started_at is not None
+        assert replica.finished_at is not None
+        assert before <= replica.started_at <= replica.finished_at <= datetime.now(UTC)
+        assert replica.pod_name == f"job-worker-0-0-{replica.index}"
+        assert replica.container_id
+        assert replica.host_ip
+    assert len({replica.pod_uid for replica in observation.replicas}) == 3
+
+
+def test_a_running_replica_is_observed_as_running(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", FOREVER))
+    (replica,) = all_in(cluster, "job", ReplicaState.RUNNING).replicas
+    assert replica.started_at is not None
+    assert replica.finished_at is None
+    assert replica.exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 3", 3), ("kill -9 $$$$", 137), ("kill -TERM $$$$", 143), ("no-such-program", 127)]
+)
+def test_a_replica_that_exits_otherwise_has_failed_with_its_code(cluster: Cluster, script: str, code: int) -> None:
+    replica = the_end(cluster, script_unit("job", f"echo last words; {script}"))
+    assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "Error", code)
+    assert replica.diagnostics.startswith("last words")
+
+
+def test_a_command_that_cannot_be_executed_is_a_start_error(cluster: Cluster) -> None:
+    replica = the_end(cluster, unit("job", role("worker", container("", command=["/no/such/program"]))))
+    assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "StartError", 127)
+    assert "/no/such/program" in replica.diagnostics
+
+
+def test_diagnostics_are_the_last_2_KiB_of_the_log(cluster: Cluster) -> None:
+    replica = the_end(cluster, script_unit("job", "seq 1 5000; exit 1"))
+    assert replica.diagnostics.endswith("4999\n5000")
+    assert 2000 < len(replica.diagnostics) <= 2048
+
+
+def test_launching_twice_runs_once(cluster: Cluster) -> None:
+    launched = script_unit("job", "echo started", count=3)
+    cluster.launch(launched)
+    cluster.launch(launched)
+    ended(cluster, "job")
+    again = cluster.launch(launched)
+    assert {replica.state for replica in again.replicas} == {ReplicaState.SUCCEEDED}
+    assert texts(cluster, "job") == ["started"] * 3
+
+
+def test_a_job_of_somebody_else_is_foreign(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "true"))
+    with pytest.raises(ForeignObject, match="job"):
+        cluster.launch(script_unit("job", "true", user="another"))
+
+
+def test_nothing_is_known_of_an_unknown_job(cluster: Cluster) -> None:
+    assert cluster.observe("nobody") is None
+    assert cluster.delete("nobody") is True
+    assert texts(cluster, "nobody") == []
+    assert texts(cluster, "nobody", LogQuery(follow=True)) == []
+
+
+def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
+    script = 'echo "$TASKROLE_REPLICA_INDEX"; exit "$TASKROLE_REPLICA_INDEX"'
+    cluster.launch(script_unit("job", script, count=2))
+    ended(cluster, "job")
+    first, second, retry = ReplicaKey("worker", 0), ReplicaKey("worker", 1), ReplicaKey("worker", 1, attempt=1)
+    cluster.launch(script_unit("job", script, count=2, replicas=(first, second, retry)))
+    observation = ended(cluster, "job")
+    assert [(replica.index, replica.attempt) for replica in observation.replicas] == [(0, 0), (1, 1)]
+    assert observation.replicas[1].pod_name == "job-worker-0-1-1"
+    assert sorted(texts(cluster, "job")) == ["0", "1", "1"]
+    assert texts(cluster, "job", LogQuery(index=1, attempt=1)) == ["1"]
+
+
+def test_a_retry_is_taken_up_while_others_run(cluster: Cluster) -> None:
+    script = 'test "$TASKROLE_REPLICA_INDEX" = 1 && exit 1; sleep 300'
+    cluster.launch(script_unit("job", script, count=2))
+    eventually(
+        lambda: [one.state for one in seen(cluster, "job").replicas] == [ReplicaState.RUNNING, ReplicaState.FAILED]
+    )
+    cluster.launch(script_unit("job", script, count=2, replicas=(ReplicaKey("worker", 1, attempt=1),)))
+    eventually(lambda: (seen(cluster, "job").replicas[1].attempt, seen(cluster, "job").replicas[1].exit_code) == (1, 1))
+    assert seen(cluster, "job").replicas[0].state is ReplicaState.RUNNING
+
+
+def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "echo zero; sleep 300"))
+    all_in(cluster, "job", ReplicaState.RUNNING)
+    cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
+    observation = all_in(cluster, "job", ReplicaState.RUNNING)
+    assert observation.attempt == 1
+    assert observation.replicas[0].pod_name == "job-worker-1-0-0"
+    late = cluster.launch(script_unit("job", "echo zero; sleep 300"))
+    assert late.attempt == 1
+    eventually(lambda: "one" in texts(cluster, "job"))
+    assert texts(cluster, "job") == ["zero", "one"]
+
+
+def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "echo hello; sleep 300", count=2))
+    eventually(lambda: texts(cluster, "job") == ["hello", "hello"])
+    gone(cluster, "job")
+    assert cluster.delete("job") is True
+    for replica in seen(cluster, "job").replicas:
+        assert (replica.state, replica.reason) == (ReplicaState.STOPPED, "Stopped")
+        assert replica.finished_at is not None
+    assert texts(cluster, "job") == ["hello", "hello"]
+
+
+def test_a_deleted_job_is_not_started_again(cluster: Cluster) -> None:
+    launched = script_unit("job", "echo started; sleep 300")
+    cluster.launch(launched)
+    eventually(lambda: texts(cluster, "job") == ["started"])
+    gone(cluster, "job")
+    assert {replica.state for replica in cluster.launch(launched).replicas} == {ReplicaState.STOPPED}
+    assert texts(cluster, "job") == ["started"]
+
+
+def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
+    script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
+    cluster.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=20)))
+    eventually(lambda: texts(cluster, "job") == ["ready"])
+    gone(cluster, "job")
+    (replica,) = seen(cluster, "job").replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.STOPPED, 7)
+    assert texts(cluster, "job")[-1] == "bye"
+
+
+def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+    eventually(lambda: texts(cluster, "job") == ["ready"])
+    gone(cluster, "job")
+    (replica,) = seen(cluster, "job").replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.STOPPED, 137)
+
+
+def test_some_replicas_can_be_deleted_alone(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", FOREVER, count=3))
+    all_in(cluster, "job", ReplicaState.RUNNING)
+    eventually(lambda: cluster.delete("job", [ReplicaKey("worker", 1)]))
+    states = [replica.state for replica in seen(cluster, "job").replicas]
+    assert states == [ReplicaState.RUNNING, ReplicaState.STOPPED, ReplicaState.RUNNING]
+
+
+def test_an_ended_replica_keeps_its_state_when_it_is_deleted(cluster: Cluster) -> None:
+    the_end(cluster, script_unit("job", "true"))
+    gone(cluster, "job")
+    assert seen(cluster, "job").replicas[0].state is ReplicaState.SUCCEEDED
+
+
+def test_the_watch_names_the_jobs_that_are_there_and_those_that_change(cluster: Cluster) -> None:
+    the_end(cluster, script_unit("before", "true"))
+    stop = threading.Event()
+    names = cluster.watch(stop)
+    assert next(name for name in names if name) == "before"
+    cluster.launch(script_unit("during", "true"))
+    assert next(name for name in names if name != "before" and name) == "during"
+    while seen(cluster, "during").replicas[0].state is not ReplicaState.SUCCEEDED:
+        assert next(name for name in names if name) == "during"
+    assert next(name for name in names if not name) == ""
+    stop.set()
+    assert "during" not in list(names)
+
+
+def test_the_watch_forgets_deleted_jobs(cluster: Cluster) -> None:
+    for job_id in ("kept", "deleted"):
+        the_end(cluster, script_unit(job_id, "true"))
+    gone(cluster, "deleted")
+    stop = threading.Event()
+    names = cluster.watch(stop)
+    first = next(names)
+    stop.set()
+    assert [first, *names] == ["kept"]
+
+
+def test_each_container_knows_its_place(cluster: Cluster) -> None:
+    script = "env | grep '^TASK' | sort"
+    cluster.launch(unit("job", role("worker", container(script), replicas=2), role("param-server", container("true"))))
+    ended(cluster, "job")
+    lines = dict(line.split("=", 1) for line in texts(cluster, "job", LogQuery(role="worker", index=1)))
+    assert len(lines.pop("TASKROLE_HOSTS_WORKER").split(",")) == 2
+    assert len(lines.pop("TASKROLE_HOSTS_PARAM_SERVER").split(",")) == 1
+    assert lines == {
+        "TASKSET_NAMESPACE": "default",
+        "TASKSET_NAME": "set-job",
+        "TASKROLE_NAME": "worker",
+        "TASKROLE_REPLICA_INDEX": "1",
+    }
+
+
+def test_variables_and_arguments_are_expanded(cluster: Cluster) -> None:
+    fields = {
+        "args": ["sh", "$(PLACE)", "$$(PLACE)", "$(UNKNOWN)"],
+        "env": [
+            {"name": "PLACE", "value": "$(TASKROLE_NAME)-$(TASKROLE_REPLICA_INDEX)"},
+            {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+    }
+    the_end(cluster, unit("job", role("worker", container('echo "$1" "$2" "$3" "$POD"', **fields))))
+    assert texts(cluster, "job") == ["worker-0 $(PLACE) $(UNKNOWN) job-worker-0-0-0"]
+
+
+def test_init_containers_run_one_after_the_other_before_the_others(cluster: Cluster) -> None:
+    inits = [container("sleep 0.2; echo first", "one"), container("echo second", "two")]
+    the_end(cluster, unit("job", role("worker", container("echo third"), initContainers=inits)))
+    lines = list(cluster.logs("job", LogQuery()))
+    assert [line.text for line in lines] == ["first", "second", "third"]
+    assert [line.source for line in lines] == ["worker-0/one", "worker-0/two", "worker-0/main"]
+
+
+def test_a_failed_init_container_fails_the_replica(cluster: Cluster) -> None:
+    inits = [container("exit 4", "one"), container("echo never", "two")]
+    replica = the_end(cluster, unit("job", role("worker", container("echo never"), initContainers=inits)))
+    assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 4)
+    assert texts(cluster, "job") == []
+
+
+def test_the_first_failed_container_says_how_the_replica_failed(cluster: Cluster) -> None:
+    containers = [container("true", "a"), container("sleep 0.3; exit 5", "b"), container("exit 6", "c")]
+    replica = the_end(cluster, unit("job", role("worker", *containers)))
+    assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)
+
+
+def test_sidecars_do_not_count_and_end_with_the_others(cluster: Cluster) -> None:
+    sidecar = container("trap 'echo side ends; exit 9' TERM; while :; do sleep 0.05; done", "side")
+    native = container(
+        "trap 'echo native ends; exit 9' TERM; while :; do sleep 0.05; done", "native", restartPolicy="Always"
+    )
+    annotations = {"pipeline/sidecars": '["side"]'}
+    main = container("sleep 0.3; echo main ends")
+    pod = role(
+        "worker", main, sidecar, annotations=annotations, initContainers=[native], terminationGracePeriodSeconds=20
+    )
+    replica = the_end(cluster, unit("job", pod))
+    assert (replica.state, replica.exit_code) == (ReplicaState.SUCCEEDED, 0)
+    lines = [line for line in texts(cluster, "job") if line.endswith("ends")]
+    assert lines[0] == "main ends"
+    assert sorted(lines[1:]) == ["native ends", "side ends"]
+
+
+def test_on_failure_starts_the_container_again(cluster: Cluster) -> None:
+    script = "echo try; test -e done && exit 0; touch done; exit 1"
+    replica = the_end(cluster, unit("job", role("worker", container(script), restartPolicy="OnFailure")))
+    assert (replica.state, replica.attempt) == (ReplicaState.SUCCEEDED, 0)
+    assert texts(cluster, "job") == ["try", "try"]
+
+
+def test_a_pod_that_exceeds_its_deadline_has_failed(cluster: Cluster) -> None:
+    replica = the_end(cluster, unit("job", role("worker", container(FOREVER), activeDeadlineSeconds=1)))
+    assert (replica.state, replica.reason) == (ReplicaState.FAILED, "DeadlineExceeded")
+
+
+def test_a_taskset_that_exceeds_its_deadline_has_failed(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", FOREVER, count=2, activeDeadlineSeconds=1))
+    reasons = {(replica.state, replica.reason) for replica in ended(cluster, "job").replicas}
+    assert reasons == {(ReplicaState.FAILED, "DeadlineExceeded")}
+
+
+def test_logs_of_several_replicas_are_merged_by_time(cluster: Cluster) -> None:
+    script = 'for n in 1 2 3; do echo "line $n"; echo "error $n" >&2; sleep 0.05; done; printf "no newline"'
+    cluster.launch(script_unit("job", script, count=2))
+    ended(cluster, "job")
+    lines = list(cluster.logs("job", LogQuery()))
+    assert [line.time for line in lines] == sorted(line.time for line in lines)
+    assert all(line.time.utcoffset() == timedelta(0) for line in lines)
+    for source in ("worker-0", "worker-1"):
+        mine = [line.text for line in lines if line.source == source]
+        assert mine == [f"{word} {n}" for n in (1, 2, 3) for word in ("line", "error")] + ["no newline"]
+    assert len(lines) == 14
+
+
+def test_logs_can_be_cut_by_replica_by_number_and_by_time(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "seq 1 5; sleep 0.2; seq 6 9", count=2))
+    ended(cluster, "job")
+    assert texts(cluster, "job", LogQuery(role="worker", index=1)) == [str(n) for n in range(1, 10)]
+    assert texts(cluster, "job", LogQuery(index=0, tail=3)) == ["7", "8", "9"]
+    assert texts(cluster, "job", LogQuery(index=0, tail=0)) == []
+    assert len(texts(cluster, "job", LogQuery(tail=5))) == 5
+    assert texts(cluster, "job", LogQuery(role="nobody")) == []
+    (sixth,) = [line for line in cluster.logs("job", LogQuery(index=0)) if line.text == "6"]
+    assert texts(cluster, "job", LogQuery(index=0, since=sixth.time)) == ["6", "7", "8", "9"]
+
+
+def test_following_logs_ends_with_the_replica(cluster: Cluster) -> None:
+    script = 'echo early; test "$TASKROLE_REPLICA_INDEX" = 0 && sleep 300; sleep 0.3; echo late'
+    cluster.launch(script_unit("job", script, count=2))
+    assert texts(cluster, "job", LogQuery(index=1, follow=True)) == ["early", "late"]
+    assert seen(cluster, "job").replicas[0].state is ReplicaState.RUNNING
+
+
+def test_logs_can_be_read_while_the_replica_runs(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    line = next(cluster.logs("job", LogQuery(follow=True)))
+    assert (line.text, line.source) == ("hello", "worker-0")
+
+
+def test_output_that_is_no_text_does_no_harm(cluster: Cluster) -> None:
+    the_end(
+        cluster, script_unit("job", "printf 'a\\377b\\000c\\n'; head -c 40000 /dev/zero | tr '\\0' x; echo; echo end")
+    )
+    lines = texts(cluster, "job")
+    assert lines[0] == "a\ufffdb\0c"
+    assert "".join(lines[1:-1]) == "x" * 40000
+    assert lines[-1] == "end"

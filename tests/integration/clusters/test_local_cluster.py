@@ -1,0 +1,367 @@
+"""What the local cluster does with processes, files and crashes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pipeline_core.clusters.base import ClusterError, LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters.local import attempt, driver
+from pipeline_core.clusters.local.driver import LocalCluster
+from pipeline_core.clusters.local.files import AttemptFiles
+from pipeline_core.states import ReplicaState
+from tests.integration.clusters.support import (
+    alive,
+    all_in,
+    container,
+    ended,
+    eventually,
+    gone,
+    processes_naming,
+    role,
+    script_unit,
+    seen,
+    the_end,
+    unit,
+)
+
+FOREVER = "sleep 300"
+# A child in a session of its own that ignores SIGTERM, and whose parent is gone.
+ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
+
+
+class PowerCut(BaseException):
+    """The process ends here."""
+
+
+def texts(cluster: LocalCluster, job_id: str) -> list[str]:
+    return [line.text for line in cluster.logs(job_id, LogQuery())]
+
+
+def supervisors(root: Path, job_id: str, number: int = 0) -> list[int]:
+    """Pids of those that hold the attempt's lock, by the process that everything descends from."""
+    directory = str(root / "jobs" / job_id / str(number))
+    found = []
+    for pid in processes_naming(directory):
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if b"-c" in arguments and directory.encode() in arguments and parent not in processes_naming(directory):
+            found.append(pid)
+    return found
+
+
+def kill_supervisor(root: Path, job_id: str) -> None:
+    (pid,) = supervisors(root, job_id)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not AttemptFiles(str(root / "jobs" / job_id / "0")).held())
+
+
+def test_many_launches_at_once_start_each_replica_once(local: LocalCluster, root: Path) -> None:
+    launched = script_unit("job", f"echo started; {FOREVER}", count=3)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: local.launch(launched), range(8)))
+    eventually(lambda: texts(local, "job") == ["started"] * 3)
+    eventually(lambda: len(supervisors(root, "job")) == 1)
+    gone(local, "job")
+    assert texts(local, "job") == ["started"] * 3
+
+
+def test_replicas_die_with_their_supervisor_and_are_never_run_again(local: LocalCluster, root: Path) -> None:
+    launched = script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}")
+    local.launch(launched)
+    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    assert all(alive(pid) for pid in pids)
+    kill_supervisor(root, "job")
+    eventually(lambda: not any(alive(pid) for pid in pids))
+    (replica,) = seen(local, "job").replicas
+    assert (replica.state, replica.reason) == (ReplicaState.FAILED, "SupervisorLost")
+    assert local.launch(launched).replicas[0].reason == "SupervisorLost"
+    assert len(texts(local, "job")) == 2
+    assert processes_naming(str(root)) == []
+
+
+def test_a_retry_after_the_supervisor_was_lost_runs(local: LocalCluster, root: Path) -> None:
+    launched = script_unit("job", FOREVER)
+    local.launch(launched)
+    all_in(local, "job", ReplicaState.RUNNING)
+    kill_supervisor(root, "job")
+    local.launch(script_unit("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
+    (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
+    assert replica.attempt == 1
+    assert '"reason":"SupervisorLost"' in (root / "jobs/job/0/journal").read_text()
+
+
+def test_what_ran_before_the_machine_restarted_has_failed_so(local: LocalCluster, root: Path) -> None:
+    local.launch(script_unit("job", FOREVER))
+    all_in(local, "job", ReplicaState.RUNNING)
+    kill_supervisor(root, "job")
+    journal = root / "jobs/job/0/journal"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.write_text(journal.read_text().replace(boot, "another-boot"))
+    (replica,) = seen(local, "job").replicas
+    assert (replica.state, replica.reason) == (ReplicaState.FAILED, "HostRestarted")
+
+
+def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Path) -> None:
+    local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}", count=2))
+    eventually(lambda: len(texts(local, "job")) == 4)
+    first = int(seen(local, "job").replicas[0].container_id)
+    keeper = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    eventually(lambda: seen(local, "job").replicas[0].state.ended)
+    assert seen(local, "job").replicas[0].reason == "SupervisorLost"
+    assert seen(local, "job").replicas[1].state is ReplicaState.RUNNING
+    mine = [int(line.text) for line in local.logs("job", LogQuery(index=0))]
+    assert not any(alive(pid) for pid in mine)
+
+
+def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, root: Path) -> None:
+    program = f"""if True:
+        from pathlib import Path
+        from pipeline_core.clusters.local.driver import LocalCluster
+        from tests.integration.clusters.support import script_unit
+        driver = LocalCluster("there", Path({str(root)!r}), slots=4, grace_seconds=0.5)
+        driver.launch(script_unit("job", "echo hello; sleep 300"))
+    """
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
+    assert alive(int(replica.container_id))
+    eventually(lambda: texts(local, "job") == ["hello"])
+    gone(local, "job")
+    assert not alive(int(replica.container_id))
+
+
+def test_processes_that_fled_into_another_session_are_killed_too(local: LocalCluster) -> None:
+    local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; while :; do sleep 0.05; done"))
+    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    gone(local, "job")
+    assert not any(alive(pid) for pid in pids)
+    assert seen(local, "job").replicas[0].exit_code == 137
+
+
+def test_what_a_replica_leaves_behind_ends_with_it(local: LocalCluster) -> None:
+    replica = the_end(local, script_unit("job", f"{ESCAPEE} sleep 0.2; exit 0"))
+    assert replica.state is ReplicaState.SUCCEEDED
+    assert not alive(int(texts(local, "job")[0]))
+
+
+def test_nobody_waits_for_a_supervisor(local: LocalCluster, root: Path) -> None:
+    local.launch(script_unit("job", FOREVER))
+    all_in(local, "job", ReplicaState.RUNNING)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    (pid,) = supervisors(root, "job")
+    held = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    files = {name for name in held if name.startswith("/") and name != "/dev/null"}
+    assert all(name.startswith(str(root)) for name in files)
+
+
+def test_a_job_that_was_deleted_before_it_could_start_never_starts(
+    local: LocalCluster, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = script_unit("job", "echo started")
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt, "start_supervisor", lambda directory: None)
+        assert local.launch(launched).replicas[0].state is ReplicaState.WAITING
+        assert local.delete("job") is True
+    assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
+    attempt.start_supervisor(root / "jobs/job/0")
+    journal = root / "jobs/job/0/journal"
+    eventually(lambda: journal.exists() and '"reason":"Stopped"' in journal.read_text())
+    local.launch(launched)
+    eventually(lambda: not processes_naming(str(root)))
+    assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
+    assert texts(local, "job") == []
+
+
+def test_a_try_that_was_deleted_before_it_was_ordered_never_starts(local: LocalCluster) -> None:
+    local.launch(script_unit("job", FOREVER))
+    all_in(local, "job", ReplicaState.RUNNING)
+    retry = ReplicaKey("worker", 1, 1)
+    eventually(lambda: local.delete("job", [retry]))
+    local.launch(script_unit("job", FOREVER, replicas=(retry,)))
+    (_, replica) = all_in(local, "job", ReplicaState.RUNNING, ReplicaState.STOPPED).replicas
+    assert (replica.index, replica.state) == (1, ReplicaState.STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [(attempt, "write_durably"), (driver, "sync_directory"), (attempt, "start_supervisor")],
+)
+def test_a_launch_that_was_cut_off_can_be_repeated(
+    local: LocalCluster, monkeypatch: pytest.MonkeyPatch, module: object, step: str
+) -> None:
+    def cut(*_: object) -> None:
+        raise PowerCut
+
+    launched = script_unit("job", "echo started", count=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, step, cut)
+        with pytest.raises(PowerCut):
+            local.launch(launched)
+    local.launch(launched)
+    ended(local, "job")
+    assert texts(local, "job") == ["started", "started"]
+
+
+def test_what_nobody_carries_out_is_taken_up_by_the_next_look(
+    local: LocalCluster, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt, "start_supervisor", lambda directory: None)
+        local.launch(script_unit("job", "echo started"))
+    os.utime(root / "jobs/job/0/supervisor.log", (0, 0))
+    assert seen(local, "job").replicas[0].state is ReplicaState.WAITING
+    ended(local, "job")
+    assert texts(local, "job") == ["started"]
+
+
+def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) -> None:
+    narrow = LocalCluster("narrow", root, slots=2, grace_seconds=0.5)
+    script = "echo begin; sleep 0.2; echo end"
+    for job_id in ("one", "two"):
+        narrow.launch(script_unit(job_id, script, count=3))
+    eventually(
+        lambda: any(
+            replica.reason == "WaitingForSlot" for job_id in ("one", "two") for replica in seen(narrow, job_id).replicas
+        )
+    )
+    lines = []
+    for job_id in ("one", "two"):
+        ended(narrow, job_id)
+        lines += list(narrow.logs(job_id, LogQuery()))
+    running = most = 0
+    for line in sorted(lines, key=lambda line: line.time):
+        running += 1 if line.text == "begin" else -1
+        most = max(most, running)
+    assert most == 2
+    assert len(lines) == 12
+
+
+def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
+    narrow = LocalCluster("narrow", root, slots=1, grace_seconds=0.5)
+    narrow.launch(script_unit("one", FOREVER))
+    all_in(narrow, "one", ReplicaState.RUNNING)
+    narrow.launch(script_unit("two", "echo started"))
+    eventually(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
+    gone(narrow, "two")
+    assert seen(narrow, "two").replicas[0].state is ReplicaState.STOPPED
+    assert texts(narrow, "two") == []
+    assert seen(narrow, "one").replicas[0].state is ReplicaState.RUNNING
+
+
+def test_nothing_of_the_services_own_settings_reaches_a_replica(
+    local: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_SECRET_KEY", "hush")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    the_end(local, script_unit("job", "env"))
+    names = {text.partition("=")[0] for text in texts(local, "job")}
+    assert names - {"PWD", "SHLVL", "OLDPWD", "_"} == {
+        "PATH",
+        "HOME",
+        "LANG",
+        "TASKSET_NAMESPACE",
+        "TASKSET_NAME",
+        "TASKROLE_NAME",
+        "TASKROLE_REPLICA_INDEX",
+        "TASKROLE_HOSTS_WORKER",
+    }
+
+
+def test_each_replica_has_a_working_directory_of_its_own(local: LocalCluster, root: Path, tmp_path: Path) -> None:
+    local.launch(
+        unit("job", role("worker", container("pwd"), container("pwd", "placed", workingDir=str(tmp_path)), replicas=2))
+    )
+    ended(local, "job")
+    mine = [line.text for line in local.logs("job", LogQuery()) if line.source.endswith("main")]
+    assert len(set(mine)) == 2
+    assert all(text.startswith(str(root)) for text in mine)
+    assert texts(local, "job").count(str(tmp_path)) == 2
+
+
+def test_volumes_are_mounted_for_the_replica_alone(local: LocalCluster, root: Path) -> None:
+    (root / "configmaps/default/settings").mkdir(parents=True)
+    (root / "configmaps/default/settings/a.txt").write_text("from the map\n")
+    mounts = [
+        {"name": "scratch", "mountPath": "/no-such-place/scratch"},
+        {"name": "data", "mountPath": "/usr/no-such-place"},
+        {"name": "settings", "mountPath": "/no-such-place/settings"},
+        {"name": "scratch", "mountPath": "/no-such-place/scratch/inner", "subPath": "sub"},
+    ]
+    volumes = [
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "settings", "configMap": {"name": "settings"}},
+    ]
+    write = "cd /no-such-place/scratch; echo shared > f; touch inner/x; echo kept >> /usr/no-such-place/f"
+    read = (
+        "cd /no-such-place; cat scratch/f /usr/no-such-place/f settings/a.txt; ls scratch/sub; "
+        "touch settings/b 2>/dev/null || echo read-only; touch other; ls /usr/bin/env /dev/null"
+    )
+    pod = role(
+        "worker",
+        container(read, volumeMounts=mounts),
+        initContainers=[container(write, "init", volumeMounts=mounts)],
+        volumes=volumes,
+    )
+    replica = the_end(local, unit("job", pod))
+    assert replica.exit_code == 0, replica
+    assert texts(local, "job") == ["shared", "kept", "from the map", "x", "read-only", "/dev/null", "/usr/bin/env"]
+    assert not Path("/no-such-place").exists()
+    assert not Path("/usr/no-such-place").exists()
+    assert (root / "claims/default/claim/f").read_text() == "kept\n"
+    again = the_end(local, unit("again", pod))
+    assert again.exit_code == 0
+    assert "kept" in texts(local, "again")
+    assert (root / "claims/default/claim/f").read_text() == "kept\nkept\n"
+
+
+@pytest.mark.parametrize(
+    ("pod", "path"),
+    [
+        ({"name": "main", "image": "x"}, "spec.roles.0.template.spec.containers.0.command"),
+        (container("true", envFrom=[{"secretRef": {"name": "s"}}]), "spec.roles.0.template.spec.containers.0.envFrom"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_with_its_path(
+    local: LocalCluster, root: Path, pod: dict[str, object], path: str
+) -> None:
+    with pytest.raises(ClusterError) as caught:
+        local.launch(unit("job", role("worker", pod)))
+    assert list(caught.value.errors) == [path]
+    assert local.observe("job") is None
+
+
+def test_what_has_no_effect_is_noted(local: LocalCluster) -> None:
+    launched = unit("job", role("worker", container("true", ports=[{"containerPort": 80}]), nodeSelector={"a": "b"}))
+    platform = local.launch(launched).platform
+    notes = "\n".join(platform["notes"])
+    assert "containers.0.ports has no effect" in notes
+    assert "spec.nodeSelector has no effect" in notes
+    assert platform["platform"] == "local"
+    assert platform["namespace"] == "default"
+
+
+@pytest.mark.parametrize("job_id", ["../other", "..", "", "a/b", ".hidden"])
+def test_a_job_cannot_lead_out_of_its_directory(local: LocalCluster, root: Path, job_id: str) -> None:
+    with pytest.raises(ClusterError, match="cannot be the name of a directory"):
+        local.launch(script_unit(job_id, "true"))
+    assert local.observe(job_id) is None
+    assert local.delete(job_id) is True
+    assert list(local.logs(job_id, LogQuery())) == []
+
+
+@pytest.mark.parametrize("name", ["../other", "a/b", "A", ""])
+def test_a_role_cannot_lead_out_of_its_directory(local: LocalCluster, name: str) -> None:
+    launched = unit("job", role(name, container("true")))
+    with pytest.raises(ClusterError, match=r"spec\.roles\.0\.name"):
+        local.launch(Unit(launched.job_id, "default", "u1", launched.taskset))

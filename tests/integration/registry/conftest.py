@@ -1,0 +1,51 @@
+"""A process of the service in the test's own process: its settings and its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from cryptography.fernet import Fernet
+from sqlalchemy import text
+
+from pipeline_core.database import engine
+from pipeline_core.settings import settings
+
+Configure = Callable[..., None]
+
+_KEPT = {"registry", "alembic_version"}
+
+
+def _forget() -> None:
+    settings.cache_clear()
+    for used in engine._engines.values():
+        used.dispose()
+    engine._engines.clear()
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
+    """Set settings by the names of their fields; None unsets one. They are as before after the test."""
+
+    def configure(**values: object) -> None:
+        for name, value in values.items():
+            variable = f"PIPELINE_{name.upper()}"
+            if value is None:
+                monkeypatch.delenv(variable, raising=False)
+            else:
+                monkeypatch.setenv(variable, str(value))
+        settings.cache_clear()
+
+    yield configure
+    _forget()
+
+
+@pytest.fixture
+def database(database_url: str, configure: Configure) -> str:
+    """The URL of the database that `transaction()` works on: migrated, and with no rows but the registry's."""
+    _forget()
+    configure(database_url=database_url, secret_key=Fernet.generate_key().decode(), development=None)
+    with engine.engine().begin() as connection:
+        tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars()
+        connection.execute(text(f"TRUNCATE {', '.join(sorted(set(tables) - _KEPT))}"))
+    return database_url

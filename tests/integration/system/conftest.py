@@ -1,0 +1,65 @@
+"""One installation for all tests of this folder: real processes, the local cluster, plugins over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.installation import Installation, installed, wait_for
+from tests.plugin_server import PluginServer, serving
+from tests.servers import fresh_database
+
+QUICK = {
+    "PIPELINE_LEASE_SECONDS": "2",
+    "PIPELINE_WAKE_AFTER_SECONDS": "2",
+    "PIPELINE_RECONCILE_SECONDS": "5",
+    "PIPELINE_HOOK_RETRY_MIN_SECONDS": "0.2",
+    "PIPELINE_STOP_GRACE_SECONDS": "1",
+}
+
+
+@pytest.fixture(scope="package")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
+) -> Iterator[Installation]:
+    """An installation in which everything runs."""
+    directory = tmp_path_factory.mktemp("installation")
+    with (
+        fresh_database(postgres_url, template=migrated_database) as database_url,
+        installed(directory, database_url, redis_url, **QUICK) as installation,
+    ):
+        installation.start()
+        wait_for(lambda: installation.ask("GET", "/readyz").status_code == 200, "the API")
+        yield installation
+        for job in installation.get("/v1/job/list?state=waiting,running,suspended&pageSize=500"):
+            installation.put(f"/v1/job/stop/{job['jobID']}")
+        wait_for(
+            lambda: all(
+                installation.job(job["jobID"])["cleanup"] in (None, "done")
+                for job in installation.get("/v1/job/list?state=stopped&pageSize=500")
+            ),
+            "stopped jobs to be gone from the cluster",
+        )
+
+
+@pytest.fixture
+def service(running: Installation) -> Iterator[Installation]:
+    """The installation, without any features before and after the test."""
+    yield running
+    for feature in running.get("/v1/features/list/all"):
+        running.ask("DELETE", f"/v1/features/{feature['name']}")
+
+
+@pytest.fixture(scope="package")
+def plugin_server() -> Iterator[PluginServer]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def plugins(plugin_server: PluginServer) -> PluginServer:
+    """A plugin server that has heard nothing yet."""
+    plugin_server.plugins.clear()
+    plugin_server.calls.clear()
+    return plugin_server

@@ -1,0 +1,86 @@
+"""LifeHooks: in order, tried again, given up, and without one subscriber holding up another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from tests.installation import Installation, wait_for
+from tests.jobs import taskset
+from tests.plugin_server import PluginServer
+
+
+def hook(service: Installation, name: str, address: str, **selector: Any) -> str:
+    service.register(name, {"pluginType": "LifeHook", "callAddress": address, **selector})
+    return f"LifeHook.{name}.tests"
+
+
+def deliveries(service: Installation, key: str, job_id: str) -> list[dict[str, Any]]:
+    return list(reversed(service.get(f"/v1/hooks/deliveries?plugin={key}&jobID={job_id}")))
+
+
+def test_re_is_tried_again_in_order_and_with_the_same_id(service: Installation, plugins: PluginServer) -> None:
+    tries: dict[int, int] = defaultdict(int)
+
+    def twice_re(event: dict[str, Any]) -> str:
+        tries[event["sequence"]] += 1
+        return "RE" if tries[event["sequence"]] <= 2 else " ok\n"
+
+    key = hook(service, "stubborn", plugins.plugin("/hook", twice_re))
+    job_id = service.submit(taskset())
+    service.wait_state(job_id, "succeeded")
+    done = wait_for(
+        lambda: (
+            [d for d in deliveries(service, key, job_id) if d["status"] == "delivered"][2:]
+            and deliveries(service, key, job_id)
+        ),
+        "three deliveries to be done",
+    )
+    assert [(delivery["sequence"], delivery["attempts"]) for delivery in done] == [(1, 3), (2, 3), (3, 3)]
+    calls = plugins.calls_of("/hook")
+    assert [call.body["sequence"] for call in calls] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [event["previousState"] for event in (calls[0].body, calls[3].body)] == ["", "waiting"]
+    assert len({call.headers["Idempotency-Key"] for call in calls}) == 3
+
+
+def test_ex_is_given_up_and_can_be_sent_again(service: Installation, plugins: PluginServer) -> None:
+    key = hook(service, "picky", plugins.plugin("/hook", lambda event: "EX"), jobSelector={"states": ["succeeded"]})
+    job_id = service.submit(taskset())
+    (given_up,) = wait_for(
+        lambda: [d for d in deliveries(service, key, job_id) if d["status"] == "exception"],
+        "the delivery to be given up",
+    )
+    assert (given_up["attempts"], given_up["lastAnswer"]) == (1, "EX")
+    plugins.plugin("/hook", lambda event: "OK")
+    service.post(f"/v1/hooks/redeliver/{given_up['id']}", None)
+    wait_for(lambda: deliveries(service, key, job_id)[0]["status"] == "delivered", "the delivery")
+    assert service.ask("POST", f"/v1/hooks/redeliver/{given_up['id']}").status_code == 409
+
+
+def test_a_subscriber_that_is_down_holds_up_nobody_else(service: Installation, plugins: PluginServer) -> None:
+    dead = hook(service, "dead", plugins.plugin("/dead", lambda event: (503, "down")))
+    alive = hook(service, "alive", plugins.plugin("/alive", lambda event: "OK"))
+    job_id = service.submit(taskset())
+    wait_for(lambda: len(plugins.calls_of("/alive")) == 3, "the other subscriber to be told")
+    assert {delivery["status"] for delivery in deliveries(service, alive, job_id)} == {"delivered"}
+    assert {delivery["status"] for delivery in deliveries(service, dead, job_id)} == {"waiting"}
+    assert {call.body["sequence"] for call in plugins.calls_of("/dead")} == {1}
+
+
+def test_a_disabled_subscriber_s_deliveries_rest_and_a_deleted_one_s_are_dropped(
+    service: Installation, plugins: PluginServer
+) -> None:
+    key = hook(service, "resting", plugins.plugin("/hook", lambda event: "RE"))
+    job_id = service.submit(taskset())
+    service.wait_state(job_id, "succeeded")
+    service.put("/v1/features/turn-off/resting")
+    plugins.plugin("/hook", lambda event: "OK")
+    service.put("/v1/features/turn-on/resting")
+    wait_for(
+        lambda: len([d for d in deliveries(service, key, job_id) if d["status"] == "delivered"]) == 3, "all of them"
+    )
+    plugins.plugin("/hook", lambda event: "RE")
+    other = service.submit(taskset())
+    service.wait_state(other, "succeeded")
+    service.ask("DELETE", "/v1/features/resting")
+    assert {delivery["status"] for delivery in deliveries(service, key, other)} == {"dropped"}

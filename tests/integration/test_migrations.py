@@ -1,0 +1,30 @@
+"""The migrations make what the models say."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from pipeline_core.database import migrate
+from pipeline_core.database.engine import make_engine
+from pipeline_core.database.models import Base
+
+
+def test_models_and_migrations_agree(database_url: str) -> None:
+    engine = make_engine(database_url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+        assert migrate.current(connection) == migrate.head()
+    engine.dispose()
+
+
+def test_two_upgrades_at_once_take_turns(empty_database_url: str) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(migrate.upgrade, [empty_database_url] * 2))
+    engine = make_engine(empty_database_url)
+    with engine.connect() as connection:
+        assert migrate.current(connection) == migrate.head()
+    engine.dispose()

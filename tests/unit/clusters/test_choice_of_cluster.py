@@ -1,0 +1,74 @@
+"""Which driver a process gets, and what the null driver says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline_core import clusters
+from pipeline_core.clusters.base import LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters.local.driver import LocalCluster
+from pipeline_core.clusters.null import NullCluster
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import settings
+from pipeline_core.states import ReplicaState
+
+TASKSET = {"spec": {"roles": [{"name": "ps", "template": {}}, {"name": "worker", "replicas": 2, "template": {}}]}}
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+    monkeypatch.setenv("PIPELINE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("PIPELINE_CLUSTER_NAME", "mine")
+    monkeypatch.setattr(clusters, "_drivers", {})
+    settings.cache_clear()
+    yield monkeypatch
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize(("driver", "expected"), [("local", LocalCluster), ("null", NullCluster)])
+def test_the_driver_is_the_one_that_is_set(environment: pytest.MonkeyPatch, driver: str, expected: type) -> None:
+    environment.setenv("PIPELINE_CLUSTER_DRIVER", driver)
+    cluster = clusters.cluster()
+    assert isinstance(cluster, expected)
+    assert (cluster.name, cluster.platform) == ("mine", driver)
+    assert clusters.cluster() is cluster
+
+
+def test_a_driver_that_is_missing_is_a_matter_of_configuration(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
+    with pytest.raises(ConfigurationError, match='"kubernetes"; this build has no such driver yet'):
+        clusters.cluster()
+
+
+def test_on_the_null_cluster_everything_succeeds_at_once() -> None:
+    cluster = NullCluster("nowhere")
+    observation = cluster.launch(Unit("job", "ns", "u", TASKSET, attempt=2))
+    assert observation.cleared
+    assert observation.attempt == 2
+    found = [(replica.role, replica.index, replica.state, replica.exit_code) for replica in observation.replicas]
+    assert found == [
+        ("ps", 0, ReplicaState.SUCCEEDED, 0),
+        ("worker", 0, ReplicaState.SUCCEEDED, 0),
+        ("worker", 1, ReplicaState.SUCCEEDED, 0),
+    ]
+    assert cluster.observe("job") is None
+    assert cluster.delete("job") is True
+    assert list(cluster.logs("job", LogQuery(follow=True))) == []
+
+
+def test_the_null_cluster_reports_just_the_tries_that_are_asked_for() -> None:
+    tries = (ReplicaKey("worker", 1, 3),)
+    (replica,) = NullCluster("nowhere").launch(Unit("job", "ns", "u", TASKSET, replicas=tries)).replicas
+    assert (replica.role, replica.index, replica.attempt) == ("worker", 1, 3)
+
+
+def test_the_watch_of_the_null_cluster_shows_signs_of_life_until_it_is_stopped() -> None:
+    stop = threading.Event()
+    names = NullCluster("nowhere").watch(stop)
+    assert next(names) == ""
+    stop.set()
+    assert list(names) == []

@@ -1,0 +1,131 @@
+"""From a TaskSet to what the local cluster carries out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline_core.clusters.base import ClusterError, Unit
+from pipeline_core.clusters.local.honoured import CONTAINER, MOUNT, POD, VALUE_FROM, VOLUME, Table, Treatment
+from pipeline_core.clusters.local.plan import make_plan
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "local-cluster.md"
+ROOT = Path("/data/cluster")
+SPEC = "spec.roles.0.template.spec"
+
+
+def plan_of(pod: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    template = {"metadata": {"annotations": annotations or {}}, "spec": pod}
+    taskset = {"metadata": {"name": "set"}, "spec": {"roles": [{"name": "worker", "template": template}]}}
+    return make_plan(Unit("job", "ns", "u", taskset), ROOT, slots=1, grace_seconds=3, instance="i")
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"name": "main", "command": ["true"], **fields}
+
+
+def mounted(volume: dict[str, Any], **mount: Any) -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": "/data", **mount}]
+    return {"containers": [container(volumeMounts=mounts)], "volumes": [{"name": "v", **volume}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "path", "words"),
+    [
+        ({"containers": [container(command=[])]}, f"{SPEC}.containers.0.command", "images are not used"),
+        ({"containers": [container(name="../x")]}, f"{SPEC}.containers.0.name", "not a name"),
+        ({"containers": [container(workingDir="here")]}, f"{SPEC}.containers.0.workingDir", "absolute"),
+        ({"containers": [container()], "restartPolicy": "Always"}, f"{SPEC}.restartPolicy", "OnFailure"),
+        ({"containers": [container()], "hostAliases": [{"ip": "1.2.3.4"}]}, f"{SPEC}.hostAliases", "hosts"),
+        (
+            {"containers": [container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])]},
+            f"{SPEC}.containers.0.env.0.valueFrom.secretKeyRef",
+            "fieldRef",
+        ),
+        (
+            {"containers": [container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}])]},
+            f"{SPEC}.containers.0.env.0.valueFrom.fieldRef",
+            "metadata.name",
+        ),
+        (mounted({"secret": {"secretName": "s"}}), f"{SPEC}.volumes.0.secret", "emptyDir"),
+        (mounted({"hostPath": {"path": "/"}}), f"{SPEC}.volumes.0.hostPath", "emptyDir"),
+        (mounted({"nfs": {"server": "s", "path": "/"}}), f"{SPEC}.volumes.0.nfs", "emptyDir"),
+        (
+            mounted({"persistentVolumeClaim": {"claimName": "../../etc"}}),
+            f"{SPEC}.volumes.0.persistentVolumeClaim.claimName",
+            "not a name",
+        ),
+        (mounted({"configMap": {"name": "missing"}}), f"{SPEC}.volumes.0.configMap.name", "no ConfigMap missing"),
+        (mounted({"emptyDir": {}}, mountPath="/"), f"{SPEC}.containers.0.volumeMounts.0.mountPath", "below /"),
+        (mounted({"emptyDir": {}}, mountPath="/a/.."), f"{SPEC}.containers.0.volumeMounts.0.mountPath", "below /"),
+        (mounted({"emptyDir": {}}, subPath="a/../../b"), f"{SPEC}.containers.0.volumeMounts.0.subPath", "leads out"),
+        (mounted({"emptyDir": {}}, name="other"), f"{SPEC}.containers.0.volumeMounts.0.name", "no volume other"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_where_it_stands(pod: dict[str, Any], path: str, words: str) -> None:
+    with pytest.raises(ClusterError) as caught:
+        plan_of(pod)
+    ((found, (text,)),) = caught.value.errors.items()
+    assert found == path
+    assert words in text
+    assert path in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["main", "[1]", '{"a": 1}'])
+def test_sidecars_must_be_a_list_of_names(text: str) -> None:
+    with pytest.raises(ClusterError, match="JSON list"):
+        plan_of({"containers": [container()]}, {"pipeline/sidecars": text})
+
+
+def test_a_pod_of_sidecars_alone_is_refused() -> None:
+    with pytest.raises(ClusterError, match="all containers are sidecars"):
+        plan_of({"containers": [container()]}, {"pipeline/sidecars": '["main"]'})
+
+
+def test_a_pod_without_peculiarities_gets_the_defaults() -> None:
+    plan = plan_of({"containers": [container(args=["a"])], "initContainers": None})
+    role = plan["roles"]["worker"]
+    assert (role["replicas"], role["restart"], role["deadline"], role["grace"]) == (1, "Never", None, 3)
+    assert role["containers"][0]["argv"] == ["true", "a"]
+    assert plan["notes"] == []
+
+
+def test_a_pods_own_grace_time_counts_even_when_it_is_none() -> None:
+    plan = plan_of({"containers": [container()], "terminationGracePeriodSeconds": 0})
+    assert plan["roles"]["worker"]["grace"] == 0
+
+
+def test_fields_without_effect_are_noted_once() -> None:
+    plan = plan_of(
+        {"containers": [container(image="busybox", tty=True, novelty=1)], "nodeSelector": {}, "subdomain": "x"}
+    )
+    assert [note.partition(" has")[0] for note in plan["notes"]] == [
+        f"{SPEC}.subdomain",
+        f"{SPEC}.containers.0.image",
+        f"{SPEC}.containers.0.tty",
+        f"{SPEC}.containers.0.novelty",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "table"),
+    [
+        ("Pod", POD),
+        ("Container", CONTAINER),
+        ("Volume", VOLUME),
+        ("Volume mount", MOUNT),
+        ("Field of the pod in an environment variable", VALUE_FROM),
+    ],
+)
+def test_the_documentation_has_the_table_that_the_driver_goes_by(heading: str, table: Table) -> None:
+    section = DOCUMENT.read_text().partition(f"### {heading}\n")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \| ?(.*?) ?\|$", section, re.MULTILINE)
+    assert rows == [(name, rule.treatment.value, rule.why) for name, rule in table.items()]
+
+
+def test_every_rule_that_is_not_plain_gives_its_reason() -> None:
+    for table in (POD, CONTAINER, VOLUME, MOUNT, VALUE_FROM):
+        assert all(rule.why for rule in table.values() if rule.treatment is not Treatment.HONOURED)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline_core.tokens import password
+from pipeline_core.tokens.password import Verdicts, hashed, looks_like_token, problem_of
+
+
+@pytest.mark.parametrize("text", ["12345678", "x" * 128, "a" * 23, "a" * 25, "a" * 23 + "-", "with blanks inside"])
+def test_a_password_may_be(text: str) -> None:
+    assert problem_of(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["1234567", "x" * 129, "A1" * 12, " 12345678", "12345678 ", "1234\n5678", "pässwörter", "\x00" * 8]
+)
+def test_a_password_may_not_be(text: str) -> None:
+    assert problem_of(text)
+
+
+@pytest.mark.parametrize("text", ["a" * 24, "A1" * 12])
+def test_a_token_is_24_letters_and_digits(text: str) -> None:
+    assert looks_like_token(text)
+
+
+@pytest.mark.parametrize("text", ["a" * 23, "a" * 25, "a" * 23 + "-", "ä" * 24, "a" * 24 + "\n", "٣" * 24])
+def test_anything_else_is_none(text: str) -> None:
+    assert not looks_like_token(text)
+
+
+def test_a_verdict_is_remembered_for_its_time_and_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def verify(hash: str, text: str) -> bool:
+        asked.append(text)
+        return text == "right"
+
+    now = [100.0]
+    monkeypatch.setattr(password, "_verify", verify)
+    monkeypatch.setattr(password.time, "monotonic", lambda: now[0])
+    verdicts = Verdicts(seconds=60)
+    assert verdicts.get("hash 1", "right")
+    assert not verdicts.get("hash 1", "wrong")
+    assert verdicts.get("hash 1", "right")
+    assert not verdicts.get("hash 1", "wrong")
+    assert asked == ["right", "wrong"]
+    now[0] += 59
+    verdicts.get("hash 2", "right")
+    assert asked == ["right", "wrong", "right"]
+    now[0] += 1
+    verdicts.get("hash 1", "right")
+    assert asked == ["right", "wrong", "right", "right"]
+
+
+def test_only_so_many_verdicts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(password, "_verify", lambda hash, text: False)
+    verdicts = Verdicts(most=3)
+    for index in range(10):
+        verdicts.get("hash", str(index))
+    assert len(verdicts._known) == 3
+
+
+def test_what_is_stored_of_a_password_is_an_argon2_hash_that_verifies() -> None:
+    stored = hashed("correct horse")
+    assert stored.startswith("$argon2id$")
+    assert Verdicts().get(stored, "correct horse")
+    assert not Verdicts().get(stored, "incorrect horse")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pipeline_core.errors import Forbidden, MissingParameter, WrongParameter
+from pipeline_core.tokens.actor import Actor
+from pipeline_core.tokens.definition import TokenReference, read_change, read_reference, read_token
+from pipeline_core.tokens.privileges import Privilege
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ADMIN = Actor(name="admin", admin=True)
+ALICE = Actor(name="alice", privileges=frozenset({Privilege.WRITE_TOKEN, Privilege.READ_JOB}))
+OWN = Actor(name="alice", privileges=frozenset({Privilege.WRITE_TOKEN, Privilege.READ_JOB}), own_only=True)
+
+
+def test_a_token_is_read_with_its_defaults() -> None:
+    token = read_token({"privileges": ["read_job"], "forwho": "bob"}, ADMIN, NOW)
+    assert token.privileges == (Privilege.READ_JOB,)
+    assert (token.forwho, token.note, token.own_only, token.expires_at) == ("bob", "", False, None)
+
+
+def test_a_token_is_read_with_everything() -> None:
+    raw = {
+        "privileges": ["write_job"],
+        "forwho": "bob",
+        "note": "n",
+        "ownOnly": True,
+        "expiresAt": "2027-01-01T01:00:00+01:00",
+    }
+    token = read_token(raw, ADMIN, NOW)
+    assert token.own_only
+    assert token.note == "n"
+    assert token.expires_at == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_other_names_of_privileges_are_understood_and_each_counts_once() -> None:
+    names = ["write-plugin", "register-plugin", "write_feature", "read-plugin", "write-job", "read-job"]
+    token = read_token({"privileges": names, "forwho": "bob"}, ADMIN, NOW)
+    assert token.privileges == ("read_job", "write_job", "read_feature", "write_feature")
+
+
+@pytest.mark.parametrize("name", ["admin", "", "READ_JOB", "read-token", "write_plugin", 1, None, ["read_job"]])
+def test_any_other_privilege_is_wrong(name: Any) -> None:
+    with pytest.raises(WrongParameter, match=r"privileges\.1"):
+        read_token({"privileges": ["read_job", name], "forwho": "bob"}, ADMIN, NOW)
+
+
+@pytest.mark.parametrize("value", [None, [], "", {}])
+@pytest.mark.parametrize("field", ["privileges", "forwho"])
+def test_a_required_field_lacks(field: str, value: Any) -> None:
+    with pytest.raises(MissingParameter, match=field):
+        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN, NOW)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("privileges", "read_job"),
+        ("forwho", 1),
+        ("forwho", "x" * 256),
+        ("forwho", "admin"),
+        ("forwho", "\x00"),
+        ("note", 1),
+        ("ownOnly", "yes"),
+        ("expiresAt", ""),
+        ("expiresAt", 1893553445),
+        ("expiresAt", "tomorrow"),
+        ("expiresAt", "2026-01-01T00:00:00Z"),
+        ("expiresAt", "2030-01-01T00:00:00"),
+        ("for", "bob"),
+    ],
+)
+def test_a_bad_field_is_wrong(field: str, value: Any) -> None:
+    with pytest.raises(WrongParameter, match=field):
+        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN, NOW)
+
+
+def test_nobody_grants_what_they_do_not_hold() -> None:
+    assert read_token({"privileges": ["read_job", "write_token"], "forwho": "bob"}, ALICE, NOW)
+    with pytest.raises(Forbidden, match="write_job"):
+        read_token({"privileges": ["read_job", "write-job"], "forwho": "bob"}, ALICE, NOW)
+    with pytest.raises(Forbidden, match="write_job"):
+        read_change({"id": "t1", "privileges": ["write_job"]}, ALICE)
+
+
+def test_a_privilege_that_is_not_held_is_told_before_what_is_wrong_with_the_body() -> None:
+    with pytest.raises(Forbidden):
+        read_token({"privileges": ["write_job"]}, ALICE, NOW)
+
+
+def test_a_token_that_sees_only_its_own_grants_no_more_than_that() -> None:
+    assert read_token({"privileges": ["read_job"], "forwho": "alice", "ownOnly": True}, OWN, NOW)
+    for forwho, own_only in (("alice", False), ("bob", True)):
+        with pytest.raises(Forbidden, match="ownOnly"):
+            read_token({"privileges": ["read_job"], "forwho": forwho, "ownOnly": own_only}, OWN, NOW)
+
+
+def test_a_token_is_meant_by_value_or_by_id() -> None:
+    assert read_reference({"token": "v"}) == TokenReference(value="v")
+    assert read_reference({"id": "i"}) == TokenReference(id="i")
+    with pytest.raises(MissingParameter, match="token"):
+        read_reference({"token": None, "id": ""})
+    with pytest.raises(WrongParameter, match="id"):
+        read_reference({"token": "v", "id": "i"})
+    with pytest.raises(WrongParameter, match="token"):
+        read_reference({"token": 5})
+    with pytest.raises(WrongParameter):
+        read_reference(None)
+    with pytest.raises(WrongParameter, match="privileges"):
+        read_reference({"id": "i", "privileges": []})
