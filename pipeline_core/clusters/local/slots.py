@@ -7,6 +7,7 @@ another goes to the end. Only the front of the line may take slots, so that no j
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -34,7 +35,7 @@ class Slots:
 
         None, and a place in line, when none is free.
         """
-        line = sorted(name for name in os.listdir(self._line) if not name.startswith("."))
+        line = self._living_line()
         self.position = line.index(self._ticket) if self._ticket in line else len(line)
         if self.position < FRONT:
             slot = self._free_slot()
@@ -43,8 +44,6 @@ class Slots:
                 return slot
         if not self._ticket:
             self._stand_in_line()
-        elif line[0] != self._ticket:
-            self._clear_dead(line[0])
         return None
 
     def leave(self) -> None:
@@ -70,17 +69,28 @@ class Slots:
         os.rename(hidden, os.path.join(self._line, ticket))
         self._ticket = ticket
 
-    def _clear_dead(self, ticket: str) -> None:
-        path = os.path.join(self._line, ticket)
+    def _living_line(self) -> list[str]:
+        """All tickets in their order, without those that the dead left at its front."""
+        line = sorted(name for name in os.listdir(self._line) if not name.startswith("."))
+        living: list[str] = []
+        for number, ticket in enumerate(line):
+            if len(living) == FRONT:
+                return living + line[number:]
+            if ticket == self._ticket or not self._clear_if_dead(os.path.join(self._line, ticket)):
+                living.append(ticket)
+        return living
+
+    def _clear_if_dead(self, path: str) -> bool:
         try:
             fd = os.open(path, os.O_RDWR)
         except FileNotFoundError:
-            return
+            return True
         try:
-            if _lock(fd):
+            if not _lock(fd):
+                return False
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        except FileNotFoundError:
-            return
+            return True
         finally:
             os.close(fd)
 
