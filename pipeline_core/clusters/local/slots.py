@@ -1,8 +1,8 @@
 """How many replicas run at a time, over all jobs of one data directory.
 
 A slot is a file that whoever runs a replica has locked; the kernel lets go of it when they die, however they die. Jobs
-that find no slot stand in line, each with one ticket, a locked file named after the time; whoever got a slot and wants
-another goes to the end. Only the front of the line may take slots, so that no job waits for ever.
+that find no slot stand in line, each with one ticket, a locked file named after time, user and job; whoever got a slot
+and wants another gets a new ticket. Users take turns, and only the front of the line may take slots.
 """
 
 from __future__ import annotations
@@ -11,6 +11,11 @@ import contextlib
 import fcntl
 import os
 import time
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FRONT = 4
 """How many in line may try at once: a front of one would start only one replica per look."""
@@ -19,11 +24,11 @@ FRONT = 4
 class Slots:
     """One job's view of the slots in `directory/slots`; its tickets are in `directory/line`."""
 
-    def __init__(self, directory: str, count: int, job: str) -> None:
+    def __init__(self, directory: str, count: int, user: str, job: str) -> None:
         self._slots = os.path.join(directory, "slots")
         self._line = os.path.join(directory, "line")
         self._count = count
-        self._job = job
+        self._owner = f"{zlib.crc32(user.encode()):08x}-{job}"
         self._ticket = ""
         self._ticket_fd = -1
         self.position = 0
@@ -62,7 +67,7 @@ class Slots:
         return None
 
     def _stand_in_line(self) -> None:
-        ticket = f"{time.time_ns():020d}.{self._job}"
+        ticket = f"{time.time_ns():020d}-{self._owner}"
         hidden = os.path.join(self._line, f".{ticket}")
         self._ticket_fd = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o600)
         _lock(self._ticket_fd)
@@ -71,7 +76,7 @@ class Slots:
 
     def _living_line(self) -> list[str]:
         """All tickets in their order, without those that the dead left at its front."""
-        line = sorted(name for name in os.listdir(self._line) if not name.startswith("."))
+        line = in_turn(name for name in os.listdir(self._line) if not name.startswith("."))
         living: list[str] = []
         for number, ticket in enumerate(line):
             if len(living) == FRONT:
@@ -93,6 +98,17 @@ class Slots:
             return True
         finally:
             os.close(fd)
+
+
+def in_turn(tickets: Iterable[str]) -> list[str]:
+    """Tickets in the order in which they are served: everybody's first, then everybody's second, and so on, by age."""
+    counts: dict[str, int] = {}
+    ranked = []
+    for ticket in sorted(tickets):
+        user = ticket.split("-", 2)[1]
+        ranked.append((counts.get(user, 0), ticket))
+        counts[user] = counts.get(user, 0) + 1
+    return [ticket for _, ticket in sorted(ranked)]
 
 
 def _lock(fd: int) -> bool:

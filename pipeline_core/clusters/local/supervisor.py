@@ -65,7 +65,7 @@ class Supervisor:
         self._plan = plan
         self._lock = lock
         self._live = os.path.join(plan["root"], "live", plan["job"])
-        self._slots = Slots(plan["root"], plan["slots"], plan["job"])
+        self._slots = Slots(plan["root"], plan["slots"], plan["user"], plan["job"])
         self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
         self._kept: dict[Key, Kept] = {}
         self._waiting: dict[Key, None] = {}

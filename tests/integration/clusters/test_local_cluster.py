@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,18 @@ def test_a_volume_that_is_in_the_way_is_a_start_error(local: LocalCluster, root:
     replica = the_end(local, unit("job", role("worker", pod, volumes=volumes)))
     assert (replica.reason, replica.exit_code) == ("StartError", 126)
     assert "claim" in replica.diagnostics
+
+
+def test_deleted_jobs_are_pruned_when_they_are_old(local: LocalCluster, root: Path) -> None:
+    for job_id in ("kept", "running", "pruned"):
+        local.launch(script_unit(job_id, FOREVER if job_id == "running" else "echo hello"))
+    for job_id in ("kept", "pruned"):
+        ended(local, job_id)
+    gone(local, "pruned")
+    assert local.prune(datetime.now(UTC) - timedelta(hours=1)) == []
+    assert local.prune(datetime.now(UTC) + timedelta(hours=1)) == ["pruned"]
+    assert local.observe("pruned") is None
+    assert texts(local, "kept") == ["hello"]
 
 
 def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, root: Path) -> None:
