@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Flask, Response, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -9,7 +11,10 @@ from api import bodies, envelope, openapi, request_ids
 from api.auth import FailureLimit
 from api.blueprint import LIMIT
 from pipeline_core import log
+from pipeline_core.database import transaction
+from pipeline_core.errors import Unavailable
 from pipeline_core.settings import settings
+from pipeline_core.tokens import store
 from workers import publish
 
 
@@ -29,7 +34,7 @@ def create_app() -> Flask:
 
     log.configure(settings())
     app = Application("pipeline", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = bodies.MAX_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = bodies.READ_BYTES
     # Every path works with and without a trailing slash, and nothing is ever redirected.
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
@@ -40,7 +45,6 @@ def create_app() -> Flask:
     api = openapi.make_api(app, operations.VERSION)
     for blueprint in resources.all_blueprints():
         api.register_blueprint(blueprint)
-    openapi.describe(api)
     if proxies := settings().trusted_proxies:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies, x_prefix=proxies
@@ -48,6 +52,15 @@ def create_app() -> Flask:
     # What this process decides, workers learn of at once.
     publish.install()
     return app
+
+
+def check_startup() -> None:
+    """Raises ConfigurationError when this process must not serve: nobody could log in as admin, or anybody could.
+
+    While the database is away there is nothing to check, and nothing that could be served either.
+    """
+    with suppress(Unavailable), transaction() as session:
+        store.check_startup(session)
 
 
 def _harden(response: Response) -> Response:

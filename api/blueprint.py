@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 import flask_smorest
+import structlog
 from flask import Response, current_app, request
 from marshmallow import Schema
 
@@ -55,7 +56,9 @@ class Blueprint(flask_smorest.Blueprint):
             def checked(**path_values: str) -> Response:
                 return _answer(view(_check(operation, query, path_values), **path_values))
 
-            documented = self.doc(operationId=view.__name__, **openapi.document(operation))(checked)
+            documented = self.doc(operationId=f"{self.name}_{view.__name__}", **openapi.document(operation, view))(
+                checked
+            )
             self.route(path, methods=[method], endpoint=view.__name__)(documented)
             return view
 
@@ -74,6 +77,8 @@ def _check(operation: Operation, query: Schema | None, path_values: Mapping[str,
     for name, value in path_values.items():
         if not storable(value):
             raise NotFound(f"The path's {name} is {shown(value)}: nothing has such a name.")
+    if "job_id" in path_values:
+        structlog.contextvars.bind_contextvars(job_id=path_values["job_id"])
     return Call(actor, parameters, document, raw)
 
 

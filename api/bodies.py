@@ -12,6 +12,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from pipeline_core.errors import TooLarge, UnsupportedMediaType, WrongParameter
 
 MAX_BYTES = 4 * 1024 * 1024
+READ_BYTES = MAX_BYTES + 1
+"""What is read at most: a body of unknown length is cut off there without a word, so one byte more tells."""
 MAX_DEPTH = 100
 """Levels of objects and arrays: code that walks a document may use recursion."""
 
@@ -25,7 +27,9 @@ def read() -> bytes:
     try:
         raw = request.get_data(cache=False)
     except RequestEntityTooLarge:
-        raise TooLarge(f"The request's body is larger than {MAX_BYTES} bytes.") from None
+        raise TooLarge(_TOO_LARGE) from None
+    if len(raw) > MAX_BYTES:
+        raise TooLarge(_TOO_LARGE)
     if raw:
         _check_type()
     return raw
@@ -118,4 +122,5 @@ def _constant(text: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)
+_TOO_LARGE = f"The request's body is larger than {MAX_BYTES} bytes."
 _TOO_DEEP = f"The body is nested more than {MAX_DEPTH} levels deep."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import flask_smorest
 from flask import Flask, Response, request, send_from_directory, url_for
+from flask_smorest.utils import load_info_from_docstring
 from marshmallow import Schema
 from swagger_ui_bundle import swagger_ui_path
 
@@ -189,9 +190,11 @@ def make_api(app: Flask, version: str) -> Api:
     return Api(app)
 
 
-def document(operation: Operation) -> dict[str, Any]:
-    """The OpenAPI operation object, with schemas yet to be resolved."""
+def document(operation: Operation, view: Callable[..., Any]) -> dict[str, Any]:
+    """The OpenAPI operation object, with schemas yet to be resolved; `view`'s docstring describes it."""
+    description = load_info_from_docstring(view.__doc__).get("description")
     written: dict[str, Any] = {
+        "description": "\n\n".join(filter(None, (description, _who(operation)))),
         "parameters": [dict(parameter) for parameter in operation.parameters],
         "responses": {
             200: _success(operation),
@@ -211,14 +214,10 @@ def document(operation: Operation) -> dict[str, Any]:
     return written
 
 
-def describe(api: Api) -> None:
-    """Name the privilege of each operation in its description, once all are registered."""
-    for path in api.spec._paths.values():
-        for operation in path.values():
-            if isinstance(operation, dict) and "x-privilege" in operation:
-                needs = operation["x-privilege"]
-                who = "Only the admin may do this." if needs == ADMIN else f"Needs the privilege `{needs}`."
-                operation["description"] = "\n\n".join(filter(None, [operation.get("description"), who]))
+def _who(operation: Operation) -> str:
+    if operation.needs is None:
+        return "Needs no token."
+    return "Only the admin may do this." if operation.needs == ADMIN else f"Needs the privilege `{operation.needs}`."
 
 
 def _statuses(operation: Operation) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from api.app import create_app
+from api.app import check_startup, create_app
 
 app = create_app()
+check_startup()

@@ -76,9 +76,10 @@ def _deliveries(session: Session) -> list[Gauge]:
     ]
 
 
-def _by(session: Session, always: list[str], query: Select[Any]) -> dict[tuple[str, ...], float]:
+def _by(session: Session, always: list[str], query: Select[str, int]) -> dict[tuple[str, ...], float]:
     """The query's counts; those of `always` are there when they are 0, too."""
-    return {(name,): 0.0 for name in always} | {(name,): float(count) for name, count in session.execute(query)}
+    samples: dict[tuple[str, ...], float] = {(name,): 0.0 for name in always}
+    return samples | {(name,): float(count) for name, count in session.execute(query)}
 
 
 def _age(session: Session, query: Select[Any]) -> float:

@@ -224,7 +224,7 @@ def _filter(query: Mapping[str, Any]) -> JobFilter:
 
 def _note(call: Call, job_id: str) -> tuple[Body, str]:
     """The optional body of stop and resume, to be finished, and the reason in it."""
-    body = Body.of({} if call.body is None else call.body)
+    body = Body.of(call.body if call.raw else {})
     if body.value("jobID") not in (None, job_id):
         body.wrong("jobID", f"must be equal to the path's, {shown(job_id)}")
     return body, body.text("reason", check=_reason_fault)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from flask import Response
+from flask import Response, request
 
 from api.blueprint import Call
 from api.resources.jobs import blueprint
@@ -43,7 +43,7 @@ def job_logs(call: Call, job_id: str) -> Response:
         attempt=asked.get("attempt"),
         tail=asked.get("tail"),
         since=asked.get("since"),
-        follow=asked["follow"],
+        follow=asked["follow"] and request.method != "HEAD",
     )
     with transaction() as session:
         merged = logs.is_merged(session, job_id, call.actor, query)

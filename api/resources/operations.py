@@ -32,10 +32,9 @@ def healthz(call: Call) -> None:
 def readyz(call: Call) -> None:
     """Database, Redis and migrations are as they should be"""
     if missing := health.missing():
-        raise Unavailable(
-            "Not ready: " + "; ".join(f"{name} ({text})" for name, text in missing.items()) + ".",
-            errors={name: [text] for name, text in missing.items()},
-        )
+        not_ready = Unavailable("Not ready: " + "; ".join(f"{name}: {text}" for name, text in missing.items()) + ".")
+        not_ready.errors = {name: [text] for name, text in missing.items()}
+        raise not_ready
 
 
 @blueprint.operation("GET", "/metrics", needs=None, streams="text/plain")

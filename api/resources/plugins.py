@@ -12,6 +12,8 @@ from api.schemas import features as forms
 from api.schemas.fields import Cuts
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
+from pipeline_core.features.definition import EVERYONE
+from pipeline_core.plugins.types import PluginType
 from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("plugins", __name__, url_prefix="/v1/plugins", description="The endpoints that are called.")
@@ -20,6 +22,13 @@ _EXAMPLE = {
     "beforeKey": "AccessGate.quota.platform",
     "afterKey": "AccessGate.budget.finance",
     "pluginType": "AccessGate",
+}
+
+_TYPE = {
+    "in": "path",
+    "name": "plugin_type",
+    "required": True,
+    "schema": {"type": "string", "enum": [*PluginType, EVERYONE]},
 }
 
 
@@ -47,7 +56,13 @@ def plugin_detail(call: Call, key: str) -> Any:
 
 
 @blueprint.operation(
-    "GET", "/list/<plugin_type>", needs=Privilege.READ_FEATURE, query=Cuts, payload=forms.PluginItem, paged=True
+    "GET",
+    "/list/<plugin_type>",
+    needs=Privilege.READ_FEATURE,
+    query=Cuts,
+    payload=forms.PluginItem,
+    paged=True,
+    parameters=(_TYPE,),
 )
 def plugin_list(call: Call, plugin_type: str) -> Page:
     """The plugins of a type in running order, disabled ones too; `all` is every type, by stage"""

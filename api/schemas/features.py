@@ -34,12 +34,16 @@ class PluginBody(BodySchema):
 
     pluginType = fields.String(required=True, validate=TYPE)
     callAddress = fields.String(required=True, metadata={"format": "uri"})
-    description = fields.String()
-    jobSelector = fields.Nested(Selector)
-    timeoutSeconds = fields.Integer(strict=True, validate=validate.Range(1, 300), metadata={"default": 30})
-    maxAttempts = fields.Integer(strict=True, validate=validate.Range(1, 10), metadata={"default": 3})
-    patienceSeconds = fields.Integer(strict=True, validate=validate.Range(0, 86400), metadata={"default": 60})
-    failurePolicy = fields.String(validate=POLICY, metadata={"default": "Fail"})
+    description = fields.String(allow_none=True)
+    jobSelector = fields.Nested(Selector, allow_none=True)
+    timeoutSeconds = fields.Integer(
+        strict=True, validate=validate.Range(1, 300), metadata={"default": 30}, allow_none=True
+    )
+    maxAttempts = fields.Integer(strict=True, validate=validate.Range(1, 10), metadata={"default": 3}, allow_none=True)
+    patienceSeconds = fields.Integer(
+        strict=True, validate=validate.Range(0, 86400), metadata={"default": 60}, allow_none=True
+    )
+    failurePolicy = fields.String(validate=POLICY, metadata={"default": "Fail"}, allow_none=True)
 
 
 class FeatureBody(BodySchema):
@@ -47,11 +51,15 @@ class FeatureBody(BodySchema):
 
     name = fields.String(required=True, validate=validate.Regexp(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"))
     author = fields.String(required=True, validate=validate.Length(1, 63))
-    description = fields.String()
-    enabled = fields.Boolean(metadata={"default": False})
-    authorization = fields.String(metadata={"description": "Sent to the plugins as `Authorization`; never shown."})
-    signingSecret = fields.String(metadata={"description": "For Standard Webhooks signatures; never shown."})
-    jobSelector = fields.Nested(Selector)
+    description = fields.String(allow_none=True)
+    enabled = fields.Boolean(metadata={"default": False}, allow_none=True)
+    authorization = fields.String(
+        metadata={"description": "Sent to the plugins as `Authorization`; never shown."}, allow_none=True
+    )
+    signingSecret = fields.String(
+        metadata={"description": "For Standard Webhooks signatures; never shown."}, allow_none=True
+    )
+    jobSelector = fields.Nested(Selector, allow_none=True)
     plugins = fields.List(fields.Nested(PluginBody), required=True, validate=validate.Length(min=1))
 
 

@@ -34,7 +34,7 @@ class Flag(fields.Boolean):
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> bool:
         if value in ("true", "false"):
-            return value == "true"
+            return bool(value == "true")
         raise ValidationError("It must be true or false.")
 
 

@@ -76,10 +76,12 @@ class Submit(BodySchema):
     userID = fields.String(required=True, validate=validate.Length(1, 255))
     jobName = fields.String(required=True, validate=validate.Length(1, 255))
     jobKind = fields.String(required=True, validate=validate.Length(1, 255))
-    header = fields.Dict(metadata={"description": "What plugins select jobs by; at most 64 KiB."})
+    header = fields.Dict(metadata={"description": "What plugins select jobs by; at most 64 KiB."}, allow_none=True)
     job = fields.Nested(JobTemplate, required=True)
-    jobNameSpace = fields.String(metadata={"description": "The namespace, unless the TaskSet names one."})
-    cluster = fields.Raw(metadata={"description": "Where it is to run; there is one cluster."})
+    jobNameSpace = fields.String(
+        metadata={"description": "The namespace, unless the TaskSet names one."}, allow_none=True
+    )
+    cluster = fields.Raw(metadata={"description": "Where it is to run; there is one cluster."}, allow_none=True)
 
 
 class Submitted(Schema):
@@ -91,8 +93,8 @@ class Submitted(Schema):
 class Note(BodySchema):
     """Why."""
 
-    jobID = fields.String(metadata={"description": "Equals the path's."})
-    reason = fields.String(load_default="", validate=validate.Length(max=MAX_REASON))
+    jobID = fields.String(metadata={"description": "Equals the path's."}, allow_none=True)
+    reason = fields.String(load_default="", validate=validate.Length(max=MAX_REASON), allow_none=True)
 
 
 class ResumeNote(Note):

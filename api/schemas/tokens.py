@@ -21,24 +21,26 @@ class TokenBody(BodySchema):
 
     privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
     forwho = fields.String(required=True, validate=validate.Length(min=1))
-    note = fields.String()
-    ownOnly = fields.Boolean(metadata={"description": "Only jobs whose user is `forwho`.", "default": False})
+    note = fields.String(allow_none=True)
+    ownOnly = fields.Boolean(
+        metadata={"description": "Only jobs whose user is `forwho`.", "default": False}, allow_none=True
+    )
     expiresAt = fields.String(allow_none=True, metadata={"format": "date-time"})
 
 
 class TokenPrivileges(BodySchema):
     """Which token (its value or its ID), and what it is to allow."""
 
-    token = fields.String()
-    id = fields.String()
+    token = fields.String(allow_none=True)
+    id = fields.String(allow_none=True)
     privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
 
 
 class TokenNamed(BodySchema):
     """Which token: its value or its ID."""
 
-    token = fields.String()
-    id = fields.String()
+    token = fields.String(allow_none=True)
+    id = fields.String(allow_none=True)
 
 
 class TokenMade(Schema):

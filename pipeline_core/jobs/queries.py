@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.roles import ColumnsClauseRole
 from ulid import base32
 
 from pipeline_core.database.counting import COUNTED, count_up_to
@@ -98,7 +97,7 @@ def count(session: Session, chosen: JobFilter, actor: Actor) -> int:
     return session.scalar(_matching(select(func.count()).select_from(Job), chosen, actor)) or 0
 
 
-def visible(session: Session, job_id: str, actor: Actor, *columns: ColumnsClauseRole) -> Row[Any]:
+def visible(session: Session, job_id: str, actor: Actor, *columns: Any) -> Row[Any]:
     """These columns of one job. Raises NotFound when there is none, or it is none of this actor's business."""
     row = session.execute(select(Job.user_id, *columns).where(Job.id == job_id)).one_or_none()
     if row is None or not actor.sees(row.user_id):

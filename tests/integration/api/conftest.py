@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,13 +47,13 @@ class Client:
 
 
 @pytest.fixture
-def app(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+def app(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Flask:
     monkeypatch.setattr(log, "configure", lambda chosen: None)
     monkeypatch.setattr(publish, "install", lambda: None)
     monkeypatch.setattr(wakeups, "_publisher", [])
     with transaction() as session:
         session.execute(text(f"TRUNCATE {EMPTIED} CASCADE"))
-    yield create_app()
+    return create_app()
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from api.app import check_startup
 from pipeline_core import health
+from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
 from tests.integration.conftest import forget_settings
 
@@ -44,6 +46,18 @@ def test_readiness_names_a_redis_that_is_away(admin: Any, monkeypatch: pytest.Mo
     settings.cache_clear()
     answer = admin("GET", "/readyz")
     assert (answer.status_code, list(answer.json["errors"])) == (503, ["redis"])
+
+
+def test_a_process_without_an_admins_password_does_not_start(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_startup()
+    monkeypatch.delenv("PIPELINE_DEVELOPMENT")
+    settings.cache_clear()
+    with pytest.raises(ConfigurationError, match="PIPELINE_ADMIN_PASSWORD"):
+        check_startup()
+
+
+def test_a_process_starts_while_the_database_is_away(without_database: None) -> None:
+    check_startup()
 
 
 def test_readiness_names_migrations_that_lack(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:

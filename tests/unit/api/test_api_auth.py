@@ -88,6 +88,18 @@ def test_without_a_valid_token_there_is_no_entry(client: FlaskClient, headers: d
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
+@pytest.mark.parametrize(("proxies", "address"), [("0", "127.0.0.1"), ("1", "198.51.100.7")])
+def test_the_address_is_the_proxys_word_only_where_a_proxy_is_trusted(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, proxies: str, address: str
+) -> None:
+    monkeypatch.setenv("PIPELINE_TRUSTED_PROXIES", proxies)
+    client = request.getfixturevalue("client")
+    seen = []
+    monkeypatch.setattr(FailureLimit, "check", lambda self, address, credential: seen.append(address))
+    client.get("/v1/job/list", headers={"token": "x", "X-Forwarded-For": "203.0.113.9, 198.51.100.7"})
+    assert seen == [address]
+
+
 def test_guessing_ends_in_429_while_a_missing_token_never_does(client: FlaskClient) -> None:
     for _ in range(FAILURES + 1):
         assert client.get("/v1/job/list").status_code == 401

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -42,7 +43,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_not_every_reader_takes_alike_is_refused_with_a_reason(raw: bytes, why: str) -> None:
-    with pytest.raises(WrongParameter, match="^The ") as refused:
+    with pytest.raises(WrongParameter, match=r"^The ") as refused:
         bodies.parse(raw)
     assert why in refused.value.message
 
@@ -78,6 +79,24 @@ def test_more_than_four_mebibytes_are_too_many(client: FlaskClient) -> None:
     body = b'"' + b"x" * bodies.MAX_BYTES + b'"'
     answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
     assert (answer.status_code, answer.json["code"]) == (413, "WRONG_PARAM")
+
+
+@pytest.mark.parametrize("more", [1, 2, 1_000_000])
+def test_a_body_of_unknown_length_is_not_cut_off_where_it_is_too_long(client: FlaskClient, more: int) -> None:
+    body = b"{}" + b" " * (bodies.MAX_BYTES - 2 + more)
+    answer = client.post(
+        "/v1/job",
+        input_stream=io.BytesIO(body),
+        environ_overrides={"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"},
+        headers={"token": "write_job", "Content-Type": "application/json"},
+    )
+    assert answer.status_code == 413
+
+
+def test_a_body_of_just_the_limit_is_read(client: FlaskClient) -> None:
+    body = b"{}" + b" " * (bodies.MAX_BYTES - 2)
+    answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
+    assert answer.json["code"] == "LACK_OF_PARAM"
 
 
 def test_an_operation_without_a_body_takes_none_or_an_empty_object(client: FlaskClient) -> None:
