@@ -136,7 +136,7 @@ class Redelivered(Schema):
 class DeliveryItem(Schema):
     """One event on its way to one subscriber."""
 
-    deliveryID = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
+    id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
     jobID = fields.String(required=True)
     sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job."})
     state = fields.String(required=True)
