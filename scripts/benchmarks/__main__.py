@@ -1,0 +1,36 @@
+"""The command: which rows to measure, and how thoroughly."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from scripts.benchmarks import jobs_per_second, launch_latency_ms, submit_per_second
+from scripts.benchmarks.scale import FULL, QUICK
+
+ROWS = {row.NAME: row for row in (jobs_per_second, submit_per_second, launch_latency_ms)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of {', '.join(ROWS)} if none is given")
+    parser.add_argument("--quick", action="store_true", help="so few samples that only the shape of the answer counts")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in ROWS]:
+        parser.error(f"there is no {unknown[0]}; there are {', '.join(ROWS)}")
+    names = arguments.names or list(ROWS)
+    if len(names) == 1:
+        print(ROWS[names[0]].measure(QUICK if arguments.quick else FULL).line(), flush=True)
+        return
+    # Each in a process of its own: connections and settings are a process's.
+    quick = ["--quick"] if arguments.quick else []
+    statuses = [
+        subprocess.run([sys.executable, "-m", "scripts.benchmarks", name, *quick], check=False).returncode
+        for name in names
+    ]
+    sys.exit(max(map(abs, statuses)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""How much is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Every measurement is taken in `rounds`, each of the service and then of the baseline.
+
+    `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all.
+    """
+
+    rounds: int
+    jobs: int
+    seconds: float
+    samples: int
+
+
+FULL = Scale(rounds=5, jobs=600, seconds=4.0, samples=300)
+QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5)

@@ -1,0 +1,170 @@
+"""Where a row is measured: servers that keep their data safe, the service's own processes, and those of the baselines."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+
+from api.cli.up import server_service
+from api.embedded import EmbeddedPostgres, EmbeddedRedis
+from api.up.environment import child_environment, kept_secret_key
+from api.up.listener import Listener
+from api.up.plan import STAGE_QUEUES, Plan
+from api.up.run import Run
+from api.up.service import Service
+from api.up.supervisor import Change, Supervisor
+from pipeline_core.database import transaction
+from pipeline_core.database.migrate import upgrade
+from pipeline_core.settings import settings
+from pipeline_core.tokens.actor import SYSTEM
+from pipeline_core.tokens.store import create
+
+READY_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
+BARE_DATABASE, HUEY_DATABASE = 1, 2
+
+JOB = {
+    "userID": "bench",
+    "jobName": "bench",
+    "jobKind": "TaskSet",
+    "header": {"type": "bench"},
+    "job": {
+        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+        "kind": "TaskSet",
+        "metadata": {},
+        "spec": {
+            "roles": [
+                {
+                    "name": "worker",
+                    "replicas": 1,
+                    "template": {"spec": {"containers": [{"name": "main", "image": "busybox", "command": ["true"]}]}},
+                }
+            ]
+        },
+    },
+}
+"""A job that needs no translation and that no plugin matches, for there is none."""
+
+
+@dataclass
+class Stand:
+    """The service as `pipeline up` runs it, on the null cluster, with one worker for the stages.
+
+    This process has the service's settings, and `environment` is what the baselines' processes get.
+    """
+
+    supervisor: Supervisor
+    plan: Plan
+    url: str
+    environment: dict[str, str]
+
+    @property
+    def database_url(self) -> str:
+        return self.environment["PIPELINE_DATABASE_URL"]
+
+    def start_service(self, *names: str) -> None:
+        """Start these processes of the service, all if none is named, and wait until they are ready."""
+        self.start(*(service for service in self.plan.services() if not names or service.name in names))
+
+    def start(self, *services: Service) -> None:
+        """Start other processes and wait until they are ready."""
+        self.supervisor.start(*services)
+        self.supervisor.wait_ready(READY_SECONDS)
+
+    def like(self, name: str, other: str, words: Mapping[str, str]) -> Service:
+        """A process with the command line of one of the service's, but for the words that are to be others."""
+        (service,) = (service for service in self.plan.services() if service.name == name)
+        return replace(service, name=other, argv=[words.get(word, word) for word in service.argv])
+
+    def bare_worker(self) -> Service:
+        """A worker for `baselines.bare_celery` of the same pool, with as many processes, and Celery's own log level."""
+        words = {
+            "workers.app": "scripts.benchmarks.baselines.bare_celery",
+            "stages1@%h": "bare@%h",
+            STAGE_QUEUES: "bare",
+            "--loglevel=INFO": "--loglevel=WARNING",
+        }
+        return self.like("stages1", "bare-celery", words)
+
+
+@contextmanager
+def standing() -> Iterator[Stand]:
+    """A stand of its own, in a directory that is gone afterwards. Nothing of it runs yet but its servers."""
+    with (
+        tempfile.TemporaryDirectory(prefix="pipeline-bench-") as directory,
+        Run(Path(directory) / "data") as run,
+        closing(Listener("127.0.0.1", 0)) as listener,
+    ):
+        servers = (EmbeddedPostgres(run.data_dir / "postgres"), EmbeddedRedis(run.data_dir / "redis"))
+        postgres, redis = servers
+        supervisor = Supervisor(run, _report)
+        for server in servers:
+            server.prepare()
+        try:
+            with supervisor.listening():
+                supervisor.start(*map(server_service, servers))
+                supervisor.wait_ready(READY_SECONDS)
+                environment = child_environment(
+                    {name: value for name, value in os.environ.items() if not name.startswith("PIPELINE_")}
+                    | {
+                        "PIPELINE_CLUSTER_DRIVER": "null",
+                        "BENCH_BROKER_URL": redis_database(redis.url, BARE_DATABASE),
+                        "BENCH_HUEY_URL": redis_database(redis.url, HUEY_DATABASE),
+                    },
+                    database_url=postgres.url,
+                    redis_url=redis.url,
+                    secret_key=kept_secret_key(run.data_dir),
+                    data_dir=run.data_dir,
+                    loopback=True,
+                )
+                os.environ.update(environment)
+                settings.cache_clear()
+                upgrade(postgres.url)
+                plan = Plan(
+                    environment=environment,
+                    data_dir=run.data_dir,
+                    listener=listener.fileno,
+                    api_ready=lambda: listener.answers("/readyz"),
+                    stage_workers=1,
+                    hook_workers=1,
+                )
+                yield Stand(supervisor, plan, listener.url, environment)
+        finally:
+            for server in servers:
+                server.clean()
+
+
+def a_token() -> str:
+    """A new token that may submit jobs."""
+    with transaction() as session:
+        value, _ = create(session, {"forwho": "bench", "privileges": ["write_job"]}, SYSTEM)
+    return value
+
+
+def redis_database(url: str, number: int) -> str:
+    """The same Redis server, but another of its databases."""
+    return make_url(url).set(database=str(number)).render_as_string(hide_password=False)
+
+
+def wait_for(condition: Callable[[], Any], what: str, *, every: float = 0.02) -> float:
+    """Wait until the condition is true; the time at which it was."""
+    deadline = time.perf_counter() + PATIENCE_SECONDS
+    while not condition():
+        if time.perf_counter() > deadline:
+            raise TimeoutError(f"waited {PATIENCE_SECONDS:g} s for {what}")
+        time.sleep(every)
+    return time.perf_counter()
+
+
+def _report(name: str, change: Change, detail: str) -> None:
+    if change in (Change.EXITED, Change.KILLED):
+        print(f"{name} {change} {detail}", file=sys.stderr)

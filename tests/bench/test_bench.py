@@ -1,0 +1,47 @@
+"""That the benchmarks run and answer in their form; what they measure is nothing to a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = {
+    "jobs_per_second": {"huey", "worker_processes"},
+    "submit_per_second": {"p99_ratio", "latency_ms", "baseline_latency_ms"},
+    "launch_latency_ms": {"latency_ms", "baseline_latency_ms"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_answers_with_one_line_of_json(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.benchmarks", name, "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    result = json.loads(line)
+    assert result["name"] == name
+    assert result["value"] > 0
+    assert result["baseline"] > 0
+    assert result["ratio"] == pytest.approx(result["value"] / result["baseline"], rel=0.01)
+    assert isinstance(result["met"], bool)
+    assert {"unit", "goal", "samples", "versions", "machine"} | ROWS[name] <= result.keys()
+
+
+def test_an_unknown_row_is_refused_with_the_known_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.benchmarks", "speed"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in ROWS)
