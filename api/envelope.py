@@ -8,7 +8,6 @@ from typing import Any
 
 import structlog
 from flask import Response, request
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from pipeline_core import errors
@@ -69,8 +68,6 @@ def failure(error: Exception) -> Response:
         return _refusal(error)
     if isinstance(error, HTTPException):
         return _http_failure(error)
-    if isinstance(error, PoolTimeout):
-        return _refusal(errors.Unavailable("The service is too busy; try again later."))
     log.error("request failed", exc_info=error, method=request.method, path=request.path)
     return _response({"code": Code.INTERNAL_ERROR, "msg": OUR_FAULT}, 500)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
@@ -85,6 +86,8 @@ def transaction() -> Iterator[Session]:
     try:
         with session.begin():
             yield session
+    except PoolTimeout as error:
+        raise Unavailable("The service is too busy; try again later.") from error
     except (OperationalError, InterfaceError) as error:
         if is_away(error):
             raise Unavailable("The database is away; try again later.") from error

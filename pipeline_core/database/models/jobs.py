@@ -61,7 +61,7 @@ class Job(Base):
         Index(None, "state", "id"),
         Index(None, "kind", "id"),
         Index("ix_jobs_name_prefix", "name", "id", postgresql_ops={"name": "text_pattern_ops"}),
-        Index("ix_jobs_live_stage", "stage", "id", postgresql_where=text("finished_at IS NULL")),
+        Index(None, "stage", "id"),
         Index("ix_jobs_suspended", "suspended_by", "id", postgresql_where=text("suspended_at IS NOT NULL")),
         Index("ix_jobs_suspended_until", "suspended_until", postgresql_where=text("suspended_until IS NOT NULL")),
         Index("ix_jobs_heard", "heard_at", postgresql_where=text("stage = 'cluster' AND finished_at IS NULL")),

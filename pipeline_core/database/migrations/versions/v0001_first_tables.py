@@ -106,9 +106,7 @@ def upgrade() -> None:
         postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL"),
     )
     op.create_index(op.f("ix_jobs_kind_id"), "jobs", ["kind", "id"], unique=False)
-    op.create_index(
-        "ix_jobs_live_stage", "jobs", ["stage", "id"], unique=False, postgresql_where=sa.text("finished_at IS NULL")
-    )
+    op.create_index(op.f("ix_jobs_stage_id"), "jobs", ["stage", "id"], unique=False)
     op.create_index(
         "ix_jobs_name_prefix", "jobs", ["name", "id"], unique=False, postgresql_ops={"name": "text_pattern_ops"}
     )
@@ -323,7 +321,7 @@ def downgrade() -> None:
     op.drop_index("ix_jobs_suspended", table_name="jobs", postgresql_where=sa.text("suspended_at IS NOT NULL"))
     op.drop_index(op.f("ix_jobs_state_id"), table_name="jobs")
     op.drop_index("ix_jobs_name_prefix", table_name="jobs", postgresql_ops={"name": "text_pattern_ops"})
-    op.drop_index("ix_jobs_live_stage", table_name="jobs", postgresql_where=sa.text("finished_at IS NULL"))
+    op.drop_index(op.f("ix_jobs_stage_id"), table_name="jobs")
     op.drop_index(op.f("ix_jobs_kind_id"), table_name="jobs")
     op.drop_index(
         "ix_jobs_heard", table_name="jobs", postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL")
