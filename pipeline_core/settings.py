@@ -171,7 +171,13 @@ class Settings:
     reconcile_seconds: float = _setting(
         _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
     )
-    hook_timeout_seconds: float = _setting(_number, 30.0, "How long a LifeHook may take to answer.", unit="s")
+    hook_concurrency: int = _setting(
+        _integer,
+        8,
+        "Calls of one LifeHook that may be under way at a time, over all workers: a part of a hook worker's 32, so that one "
+        "that hangs leaves room for the others.",
+        unit="calls",
+    )
     hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
     hook_retry_max_seconds: float = _setting(
         _number, 300.0, "The longest pause between two tries of a delivery.", unit="s"

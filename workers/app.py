@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, task_prerun, worker_process_init
+from celery.signals import setup_logging, task_prerun, worker_init
 from kombu import Queue
 
 from pipeline_core import log
@@ -23,6 +23,7 @@ TICK_SECONDS = {
     "tick.steps": 1.0,
     "tick.deliveries": 1.0,
     "tick.suspensions": 1.0,
+    "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
 }
@@ -110,7 +111,7 @@ def _configure_logging(**_: Any) -> None:
     log.configure(settings())
 
 
-@worker_process_init.connect
+@worker_init.connect
 def _install_publisher(**_: Any) -> None:
     from workers import publish
 

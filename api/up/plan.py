@@ -17,7 +17,8 @@ API_WORKERS = 2
 # For requests; each follower of a log holds a thread of its own beside them.
 API_THREADS = 8
 STAGE_CONCURRENCY = 4
-HOOK_CONCURRENCY = 2
+# A delivery mostly waits for its subscriber: threads are enough for that, and bound by the call's own deadline.
+HOOK_CONCURRENCY = 32
 # Celery lets running tasks go on for `worker_soft_shutdown_timeout` (30 s), then gives them back to the queue.
 DRAIN_SECONDS = 40.0
 GUNICORN_GRACE_SECONDS = 10
@@ -45,7 +46,10 @@ class Plan:
                 self._worker(f"stages{number}", STAGE_QUEUES, STAGE_CONCURRENCY)
                 for number in range(1, self.stage_workers + 1)
             ),
-            *(self._worker(f"hooks{number}", "hooks", HOOK_CONCURRENCY) for number in range(1, self.hook_workers + 1)),
+            *(
+                self._worker(f"hooks{number}", "hooks", HOOK_CONCURRENCY, "--pool=threads")
+                for number in range(1, self.hook_workers + 1)
+            ),
             self._worker("housekeeping", "ticks", 1),
             self._python("beat", "celery", "-A", "workers.app", "beat", f"--schedule={self.data_dir / 'run' / 'beat'}"),
             self._python("watcher", "workers.watch"),
@@ -66,12 +70,12 @@ class Plan:
             stop_seconds=GUNICORN_GRACE_SECONDS + 5,
         )  # fmt: skip
 
-    def _worker(self, name: str, queues: str, concurrency: int) -> Service:
+    def _worker(self, name: str, queues: str, concurrency: int, *more: str) -> Service:
         return Service(
             name=name,
             argv=python(
                 "celery", "-A", "workers.app", "worker", "-n", f"{name}@%h", "-Q", queues, "-c", str(concurrency),
-                "--without-gossip", "--without-mingle", "--loglevel=INFO",
+                "--without-gossip", "--without-mingle", "--loglevel=INFO", *more,
             ),
             # Without it SIGTERM waits for running tasks however long they take, and they are lost when it is killed.
             env={**self.environment, "REMAP_SIGTERM": "SIGQUIT"},

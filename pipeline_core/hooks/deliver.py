@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from pipeline_core import wakeups
@@ -19,7 +19,7 @@ from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
 from pipeline_core.features import snapshot
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
-from pipeline_core.plugins.client import client
+from pipeline_core.plugins.client import hook_client
 from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
@@ -67,15 +67,19 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
     return verdict.status
 
 
-def claim(delivery_id: str, owner: str) -> Telling | None:
-    """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
+def blocked() -> ColumnElement[bool]:
+    """Whether an earlier delivery of the same job to the same subscriber is still waiting."""
     earlier = aliased(Delivery)
-    blocked = exists().where(
+    return exists().where(
         earlier.job_id == Delivery.job_id,
         earlier.plugin_key == Delivery.plugin_key,
         earlier.sequence < Delivery.sequence,
         earlier.status == DeliveryStatus.WAITING,
     )
+
+
+def claim(delivery_id: str, owner: str) -> Telling | None:
+    """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
     with transaction() as session:
         plugins = snapshot.current(session)
         key = session.execute(select(Delivery.plugin_key).where(Delivery.id == delivery_id)).scalar_one_or_none()
@@ -90,7 +94,7 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
                 Delivery.status == DeliveryStatus.WAITING,
                 Delivery.next_at <= func.now(),
                 or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
-                ~blocked,
+                ~blocked(),
             )
             .values(lease_owner=owner, lease_until=func.now() + lease, attempts=Delivery.attempts + 1)
             .returning(Delivery.event_id, Delivery.attempts, Delivery.give_up_at)
@@ -135,7 +139,7 @@ def tell(telling: Telling) -> Verdict:
     """Make the call. Whatever is not one of the three words counts as `RE`, and is recorded as what it was."""
     pause = backoff(telling.attempt, settings())
     try:
-        reply = client().call(
+        reply = hook_client().call(
             telling.endpoint,
             telling.body,
             job_id=telling.job_id,

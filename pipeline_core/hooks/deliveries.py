@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, case, exists, func, or_, select, update
+from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
 from pipeline_core.clock import now
@@ -14,65 +14,93 @@ from pipeline_core.database import transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.hooks.deliver import blocked
+from pipeline_core.plugins.guard import Circuit
+from pipeline_core.plugins.health import circuit
 from pipeline_core.settings import settings
 from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
+SHARE = 200
+"""Deliveries to one subscriber that are published at a time."""
 CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """What can be sent again."""
 
 
-def due(limit: int) -> list[wakeups.DeliveryOwed]:
-    """Deliveries that are due and first in their lines, of subscribers that are enabled; their next look put off."""
-    earlier = aliased(Delivery)
-    blocked = exists().where(
-        earlier.job_id == Delivery.job_id,
-        earlier.plugin_key == Delivery.plugin_key,
-        earlier.sequence < Delivery.sequence,
-        earlier.status == DeliveryStatus.WAITING,
-    )
-    enabled = select(Plugin.key).join(Feature).where(Feature.enabled)
-    found = (
-        select(Delivery.id)
-        .where(
-            Delivery.status == DeliveryStatus.WAITING,
-            Delivery.next_at <= func.now(),
-            or_(
-                Delivery.published_at.is_(None),
-                Delivery.published_at < func.now() - timedelta(seconds=settings().wake_after_seconds),
-            ),
-            or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
-            Delivery.plugin_key.in_(enabled),
-            ~blocked,
-        )
-        .order_by(Delivery.next_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).cte("found")
+def due() -> list[wakeups.DeliveryOwed]:
+    """Deliveries to be tried now, their next look put off: due, first in their lines, of subscribers that are enabled.
+
+    Each subscriber has its own share of the batch. Of one that cannot be had at all, a single delivery probes it once its
+    pause is over, and the others wait without being tried.
+    """
     with transaction() as session:
-        rows = session.execute(
-            update(Delivery)
-            .where(Delivery.id.in_(select(found.c.id)))
-            .values(lease_owner=None, lease_until=None, published_at=func.now())
-            .returning(Delivery.id)
-        ).scalars()
-        return [wakeups.DeliveryOwed(delivery_id) for delivery_id in rows]
+        shares = {key: share(circuit(key)) for key in _subscribers_owed(session)}
+        found = [delivery_id for key, most in shares.items() if most for delivery_id in _due_to(session, key, most)]
+        if found:
+            session.execute(
+                update(Delivery)
+                .where(Delivery.id.in_(found))
+                .values(lease_owner=None, lease_until=None, published_at=func.now())
+            )
+    return [wakeups.DeliveryOwed(delivery_id) for delivery_id in found]
+
+
+def share(circuit: Circuit) -> int:
+    """How many deliveries to a subscriber may be published at a time."""
+    return {Circuit.CLOSED: SHARE, Circuit.HALF_OPEN: 1, Circuit.OPEN: 0}[circuit]
+
+
+def _due() -> list[ColumnElement[bool]]:
+    return [
+        Delivery.status == DeliveryStatus.WAITING,
+        Delivery.next_at <= func.now(),
+        or_(
+            Delivery.published_at.is_(None),
+            Delivery.published_at < func.now() - timedelta(seconds=settings().wake_after_seconds),
+        ),
+        or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+    ]
+
+
+def _subscribers_owed(session: Session) -> list[str]:
+    owed = exists().where(Delivery.plugin_key == Plugin.key, *_due())
+    return list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), owed)))
+
+
+def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
+    return list(
+        session.scalars(
+            select(Delivery.id)
+            .where(Delivery.plugin_key == plugin_key, *_due(), ~blocked())
+            .order_by(Delivery.next_at)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+    )
 
 
 def give_up() -> int:
-    """End the deliveries that were tried (or rested) for too long; how many there were."""
+    """End the deliveries that were tried (or rested) for too long, and those whose subscriber is no more; how many."""
+    over = Delivery.give_up_at < func.now()
+    gone = ~exists().where(Plugin.key == Delivery.plugin_key)
     with transaction() as session:
-        rows = session.execute(
-            update(Delivery)
-            .where(
-                Delivery.status == DeliveryStatus.WAITING,
-                Delivery.give_up_at < func.now(),
-                or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
-            )
-            .values(status=DeliveryStatus.EXHAUSTED, finished_at=func.now(), lease_owner=None, lease_until=None)
-            .returning(Delivery.id)
-        ).all()
-        return len(rows)
+        return len(
+            session.execute(
+                update(Delivery)
+                .where(
+                    Delivery.status == DeliveryStatus.WAITING,
+                    or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+                    or_(over, gone),
+                )
+                .values(
+                    status=case((gone, DeliveryStatus.DROPPED), else_=DeliveryStatus.EXHAUSTED),
+                    finished_at=func.now(),
+                    lease_owner=None,
+                    lease_until=None,
+                )
+                .returning(Delivery.id)
+            ).all()
+        )
 
 
 def view(delivery: Delivery, state: str) -> dict[str, Any]:

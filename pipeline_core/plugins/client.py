@@ -45,9 +45,9 @@ class Client:
         self._sleep = sleep
 
     @classmethod
-    def configured(cls, settings: Settings, redis: Redis | None = None) -> Client:
-        """As the settings say; `redis` as for `Guard.configured`."""
-        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis))
+    def configured(cls, settings: Settings, redis: Redis | None = None, concurrency: int | None = None) -> Client:
+        """As the settings say; `redis` and `concurrency` as for `Guard.configured`."""
+        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency))
 
     def call(
         self,
@@ -96,8 +96,14 @@ class Client:
 
 @cache
 def client() -> Client:
-    """This process's client."""
+    """This process's client for the plugins of the stages."""
     return Client.configured(settings())
+
+
+@cache
+def hook_client() -> Client:
+    """This process's client for LifeHooks."""
+    return Client.configured(settings(), concurrency=settings().hook_concurrency)
 
 
 def _limit(timeout: float, deadline: float) -> Deadline:

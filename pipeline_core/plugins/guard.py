@@ -109,8 +109,11 @@ class Guard:
             self._look = redis.register_script(scripts.LOOK)
 
     @classmethod
-    def configured(cls, settings: Settings, redis: Redis | None = None) -> Guard:
-        """As the settings say; without `redis` it has a connection of its own that gives up after REDIS_TIMEOUT."""
+    def configured(cls, settings: Settings, redis: Redis | None = None, concurrency: int | None = None) -> Guard:
+        """As the settings say, with another limit of calls at a time if `concurrency` is given.
+
+        Without `redis` it has a connection of its own that gives up after REDIS_TIMEOUT.
+        """
         if redis is None and settings.redis_url:
             redis = Redis.from_url(
                 settings.redis_url,
@@ -121,7 +124,7 @@ class Guard:
         return cls(
             redis,
             prefix=settings.redis_prefix,
-            concurrency=settings.plugin_concurrency,
+            concurrency=concurrency or settings.plugin_concurrency,
             failures=settings.breaker_failures,
             open_seconds=settings.breaker_open_seconds,
         )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from pipeline_core.plugins.guard import Guard, Health
+from pipeline_core.plugins.guard import Circuit, Guard, Health
 from pipeline_core.settings import Settings, settings
 from pipeline_core.times import rfc3339
 
@@ -15,6 +15,12 @@ def health(key: str) -> dict[str, Any] | None:
     """The circuit breaker's state, the last outcomes and the latency of the plugin `key`; None when Redis is away."""
     found = _guard(settings()).health(key)
     return view(found) if found else None
+
+
+def circuit(key: str) -> Circuit:
+    """Whether the plugin `key` may be called; closed when Redis cannot say."""
+    found = _guard(settings()).health(key)
+    return found.circuit if found else Circuit.CLOSED
 
 
 def view(found: Health) -> dict[str, Any]:

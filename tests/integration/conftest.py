@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.database import engine
-from pipeline_core.plugins.client import client
+from pipeline_core.plugins.client import client, hook_client
 from pipeline_core.settings import Settings, settings
 from workers import chain
 
@@ -19,7 +19,7 @@ def forget_settings() -> None:
     for made in engine._engines.values():
         made.dispose()
     engine._engines.clear()
-    for cached in (settings, client, chain.redis):
+    for cached in (settings, client, hook_client, chain.redis):
         cached.cache_clear()
 
 

@@ -55,10 +55,15 @@ def steps() -> None:
 
 @tick("tick.deliveries")
 def due_deliveries() -> None:
-    """Send the deliveries that are due, and give up those that were tried for too long."""
-    deliveries.give_up()
+    """Send the deliveries that are due."""
     if queue_length([HOOKS]) < settings().wake_queue_limit:
-        publish.publish(deliveries.due(BATCH))
+        publish.publish(deliveries.due())
+
+
+@tick("tick.give-up")
+def give_up() -> None:
+    """Give up the deliveries that were tried for too long."""
+    deliveries.give_up()
 
 
 @tick("tick.suspensions")

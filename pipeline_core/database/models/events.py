@@ -64,7 +64,7 @@ class Delivery(Base):
     lease_until: Mapped[Timestamp | None]
 
     __table_args__ = (
-        Index("ix_deliveries_due", "next_at", postgresql_where=text("status = 'waiting'")),
+        Index("ix_deliveries_due", "plugin_key", "next_at", postgresql_where=text("status = 'waiting'")),
         Index(None, "job_id", "plugin_key", "sequence"),
         Index(None, "plugin_key", "status", "id"),
         Index(None, "event_id"),

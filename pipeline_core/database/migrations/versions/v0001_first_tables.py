@@ -282,7 +282,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_deliveries")),
     )
     op.create_index(
-        "ix_deliveries_due", "deliveries", ["next_at"], unique=False, postgresql_where=sa.text("status = 'waiting'")
+        "ix_deliveries_due",
+        "deliveries",
+        ["plugin_key", "next_at"],
+        unique=False,
+        postgresql_where=sa.text("status = 'waiting'"),
     )
     op.create_index(op.f("ix_deliveries_event_id"), "deliveries", ["event_id"], unique=False)
     op.create_index(
