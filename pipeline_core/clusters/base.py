@@ -24,6 +24,10 @@ class ClusterAway(PipelineError):
     """The cluster cannot be reached at present; asking again later may help."""
 
 
+class StillEnding(ClusterAway):
+    """What an earlier attempt left in the cluster is still ending; the next one has to wait for that."""
+
+
 class ForeignObject(ClusterError):
     """An object of the name that the job needs belongs to someone else."""
 
@@ -127,7 +131,9 @@ class Cluster(Protocol):
     def launch(self, unit: Unit) -> Observation:
         """Make sure that the unit's replicas exist, and say how they stand.
 
-        Raises ClusterError when it can never work, ClusterAway when it may work later.
+        A later attempt ends the earlier ones, and begins when nothing of them runs any more (StillEnding until then); an
+        attempt that a later one has followed is left as it is. Raises ClusterError when it can never work, ClusterAway
+        when it may work later.
         """
 
     def observe(self, job_id: str) -> Observation | None:

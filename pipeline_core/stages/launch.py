@@ -4,9 +4,11 @@ from the job, so that launching again finds what is there."""
 from __future__ import annotations
 
 from pipeline_core.clusters import cluster
-from pipeline_core.clusters.base import ClusterAway, ClusterError, Unit
+from pipeline_core.clusters.base import ClusterAway, ClusterError, StillEnding, Unit
 from pipeline_core.stages.outcomes import Claim, Fail, Launched, Outcome, Postpone
 
+ENDING_PAUSE = 1.0
+"""Seconds until a launch is tried again that waits for an earlier attempt to end."""
 CLUSTER_AWAY_PAUSE = 10.0
 """Seconds until a cluster that was away is tried again."""
 
@@ -16,6 +18,8 @@ def run(claim: Claim) -> Outcome:
     unit = Unit(claim.job_id, claim.namespace, claim.user_id, claim.job or {}, claim.attempt)
     try:
         return Launched(observation=cluster().launch(unit))
+    except StillEnding as error:
+        return Postpone(reason=error.message, seconds=ENDING_PAUSE)
     except ClusterAway as error:
         return Postpone(reason=f"The cluster {cluster().name} is away: {error.message}", seconds=CLUSTER_AWAY_PAUSE)
     except ClusterError as error:

@@ -19,6 +19,7 @@ from pipeline_core.clusters.base import (
     LogQuery,
     Observation,
     ReplicaKey,
+    StillEnding,
     Unit,
     tries,
 )
@@ -53,19 +54,18 @@ class LocalCluster:
         self._grace_seconds = grace_seconds
 
     def launch(self, unit: Unit) -> Observation:
-        """A later attempt ends the earlier ones; an attempt that a later one has followed is left as it is."""
         with _files_at_hand():
             attempts = self._attempts(unit.job_id)
             if attempts:
                 _check_owner(attempts[-1], unit)
                 if attempts[-1].number > unit.attempt:
                     return attempts[-1].observe()
+            ended = [earlier.stop(None) for earlier in attempts if earlier.number < unit.attempt]
+            if not all(ended):
+                raise StillEnding(f"attempt {unit.attempt - 1} of job {unit.job_id} is still ending")
             keys = [_key(replica) for replica in tries(unit)]
             attempt = _numbered(attempts, unit.attempt) or self._create(unit, keys, attempts)
             attempt.order(keys)
-            for earlier in attempts:
-                if earlier.number < unit.attempt:
-                    earlier.stop(None)
             (self._live / unit.job_id).touch()
             attempt.ensure_supervisor()
             return attempt.observe()

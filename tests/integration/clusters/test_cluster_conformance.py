@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey
+from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, StillEnding, Unit
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
@@ -27,6 +27,13 @@ FOREVER = "sleep 300"
 
 def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
     return [line.text for line in cluster.logs(job_id, query or LogQuery())]
+
+
+def launches(cluster: Cluster, unit: Unit) -> bool:
+    try:
+        return bool(cluster.launch(unit))
+    except StillEnding:
+        return False
 
 
 def test_replicas_that_exit_with_0_have_succeeded(cluster: Cluster) -> None:
@@ -125,7 +132,10 @@ def test_a_retry_is_taken_up_while_others_run(cluster: Cluster) -> None:
 def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", "echo zero; sleep 300"))
     all_in(cluster, "job", ReplicaState.RUNNING)
-    cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
+    with pytest.raises(StillEnding):
+        cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
+    assert all(replica.state is not ReplicaState.WAITING for replica in seen(cluster, "job").replicas)
+    eventually(lambda: launches(cluster, script_unit("job", "echo one; sleep 300", attempt=1)))
     observation = all_in(cluster, "job", ReplicaState.RUNNING)
     assert observation.attempt == 1
     assert observation.replicas[0].pod_name == "job-worker-1-0-0"
