@@ -1,0 +1,146 @@
+"""What a first plugin is written from: the page's complete example, and the example gates, with the service itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.installation import Installation, wait_for
+from tests.jobs import taskset
+from tests.pages import ROOT, Page, code
+from tests.plugin_server import PluginServer
+
+PAGE = Page("write-a-plugin.md")
+GATES = ROOT / "examples" / "gates"
+
+Start = Callable[..., str]
+
+
+def example(heading: str) -> Any:
+    return json.loads(PAGE.blocks(heading, "json")[0])
+
+
+def renamed(document: Any, job_id: str) -> Any:
+    """An example of the page as it would be for this job."""
+    return json.loads(json.dumps(document).replace(example("## What you are sent")["header"]["jobID"], job_id))
+
+
+def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
+    service: Installation, plugins: PluginServer
+) -> None:
+    feature, submission = map(yaml.safe_load, PAGE.blocks("## A complete example", "yaml"))
+    answers: dict[str, Callable[[Any], Any]] = {
+        "/translate": lambda packet: example("### TemplateTranslator"),
+        "/factors": lambda packet: example("### FactorGenerator"),
+        "/gate": lambda packet: example("### AccessGate"),
+        "/decorate": lambda packet: renamed(example("### TemplateDecorator"), packet["header"]["jobID"]),
+        "/bind": lambda packet: renamed(example("### SchedulerBinder"), packet["header"]["jobID"]),
+        "/hook": lambda event: "OK",
+    }
+    for plugin in feature["plugins"]:
+        path = plugin["callAddress"].removeprefix("http://127.0.0.1:9300")
+        plugin["callAddress"] = plugins.plugin(path, answers[path])
+    service.post("/v1/features", feature)
+    service.put(f"/v1/features/turn-on/{feature['name']}")
+
+    job_id = service.post("/v1/job", submission)["jobID"]
+    service.wait_state(job_id, "succeeded")
+    wait_for(lambda: len(plugins.calls_of("/hook")) == 3, "the LifeHook to hear of the end")
+
+    (gate,) = plugins.calls_of("/gate")
+    assert gate.body == renamed(example("## What you are sent"), job_id)
+    sent = {name.lower() for name in gate.headers}
+    documented = [code(name).lower() for name, _ in PAGE.rows("## What you are sent", first="request header")]
+    assert [name for name in documented if name not in sent] == []
+    event, expected = plugins.calls_of("/hook")[1].body, renamed(example("### LifeHook"), job_id)
+    changing = ("occurredAt", "currentTime")
+    assert list(event) == list(expected)
+    assert {**event, **dict.fromkeys(changing)} == {**expected, **dict.fromkeys(changing)}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a gate with a free port as its first argument; its address. All that were started are ended."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(*command: object, then: tuple[object, ...] = ()) -> str:
+        while True:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            process = subprocess.Popen([str(word) for word in (*command, port, *then)], cwd=tmp_path)
+            processes.append(process)
+            wait_for(lambda: process.poll() is not None or listens(port), "the gate to listen")  # noqa: B023
+            if process.poll() is None:
+                return f"http://127.0.0.1:{port}"
+            # Somebody else took the port meanwhile; anything else is wrong with the gate, and would go on for ever.
+            assert len(processes) < 5
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def register(service: Installation, file: str, address: str) -> str:
+    """Register the feature in the file, with the plugin at this address; the plugin's key."""
+    feature = yaml.safe_load((GATES / file).read_text())
+    (plugin,) = feature["plugins"]
+    service.post("/v1/features", {**feature, "plugins": [{**plugin, "callAddress": address}]})
+    service.put(f"/v1/features/turn-on/{feature['name']}")
+    return f"AccessGate.{feature['name']}.{feature['author']}"
+
+
+def decisions(service: Installation, job_id: str) -> list[str]:
+    return [entry["decision"] for entry in service.get(f"/v1/job/trail/{job_id}") if entry["outcome"] == "answered"]
+
+
+def test_the_gate_in_python_lets_small_jobs_pass_and_parks_large_ones(service: Installation, start: Start) -> None:
+    key = register(service, "large-jobs.yaml", start(sys.executable, GATES / "gate.py"))
+    small, large = service.submit(taskset(replicas=8)), service.submit(taskset(replicas=9))
+    service.wait_state(small, "succeeded")
+    job = service.wait_state(large, "suspended")
+    assert (job["suspendedBy"], job["reason"]) == (key, "9 replicas are more than 8: somebody has to agree")
+    service.put(f"/v1/job/resume/{large}")
+    service.wait_state(large, "succeeded")
+    assert decisions(service, large) == ["suspend"]
+
+
+def test_the_gate_in_shell_parks_jobs_until_its_file_is_gone(
+    service: Installation, start: Start, tmp_path: Path
+) -> None:
+    assert shutil.which("bash"), "bash runs the gate"
+    assert shutil.which("perl"), "perl, which is part of every Debian, listens for the gate"
+    key = register(service, "maintenance.yaml", start(GATES / "gate.sh", then=("maintenance",)))
+    before = service.submit(taskset())
+    service.wait_state(before, "succeeded")
+    (tmp_path / "maintenance").touch()
+    during = service.submit(taskset())
+    assert service.wait_state(during, "suspended")["suspendedBy"] == key
+    (tmp_path / "maintenance").unlink()
+    service.wait_state(during, "succeeded")
+    assert decisions(service, before) == ["pass"]
+    assert decisions(service, during) == ["suspend", "pass"]
+
+
+def test_the_gate_in_shell_takes_large_bodies_and_many_calls_at_a_time(service: Installation, start: Start) -> None:
+    register(service, "maintenance.yaml", start(GATES / "gate.sh", then=("maintenance",)))
+    job = taskset()
+    job["metadata"]["annotations"] = {"note": "x" * 800_000}
+    jobs = [service.submit(job), *(service.submit(taskset()) for _ in range(5))]
+    for job_id in jobs:
+        service.wait_state(job_id, "succeeded")
+        assert decisions(service, job_id) == ["pass"]
