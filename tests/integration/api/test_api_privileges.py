@@ -22,6 +22,7 @@ NEEDS = {
     ("GET", "/v1/job/trail/j1"): "read_job",
     ("GET", "/v1/job/events/j1"): "read_job",
     ("GET", "/v1/job/logs/j1"): "read_job",
+    ("GET", "/v1/events"): "read_job",
     ("POST", "/v1/features"): "write_feature",
     ("DELETE", "/v1/features/f"): "write_feature",
     ("PUT", "/v1/features/turn-on/f"): "write_feature",
