@@ -6,7 +6,7 @@ from flask import Response
 
 from api import envelope
 from api.blueprint import Blueprint, Call
-from api.schemas import jobs as forms
+from api.schemas import events as forms
 from pipeline_core.jobs import feed
 from pipeline_core.tokens.privileges import Privilege
 

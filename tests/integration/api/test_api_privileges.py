@@ -11,6 +11,7 @@ from pipeline_core.tokens.privileges import Privilege
 
 NEEDS = {
     ("POST", "/v1/job"): "write_job",
+    ("POST", "/v1/job/explain"): "write_job",
     ("PUT", "/v1/job/stop/j1"): "write_job",
     ("PUT", "/v1/job/resume/j1"): "write_job",
     ("POST", "/v1/job/retry/j1"): "write_job",
