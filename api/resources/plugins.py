@@ -13,6 +13,7 @@ from api.schemas.fields import Cuts
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
 from pipeline_core.features.definition import EVERYONE
+from pipeline_core.plugins.health import health
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.tokens.privileges import Privilege
 
@@ -52,7 +53,8 @@ def sequence(call: Call) -> None:
 def plugin_detail(call: Call, key: str) -> Any:
     """One plugin and its health"""
     with transaction() as session:
-        return registry.plugin_detail(session, key)
+        found = registry.plugin_detail(session, key)
+    return {**found, "health": health(key)}
 
 
 @blueprint.operation(

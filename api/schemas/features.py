@@ -6,6 +6,7 @@ from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, Pages, Query, nullable_time
 from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.plugins.guard import Circuit, Outcome
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
@@ -92,10 +93,31 @@ class PluginItem(Schema):
     failurePolicy = fields.String(required=True, validate=POLICY)
 
 
+class PluginCall(Schema):
+    """How one call ended."""
+
+    at = nullable_time()
+    outcome = fields.String(required=True, validate=validate.OneOf([outcome.value for outcome in Outcome]))
+    durationMs = fields.Integer(required=True)
+
+
+class PluginHealth(Schema):
+    """How a plugin fares, as all workers know it."""
+
+    circuit = fields.String(required=True, validate=validate.OneOf([circuit.value for circuit in Circuit]))
+    callsUnderWay = fields.Integer(required=True)
+    failuresInARow = fields.Integer(required=True)
+    cause = fields.String(required=True, metadata={"description": "Of the last failure."})
+    latencyMs = fields.Integer(required=True, allow_none=True, metadata={"description": "The mean of those answered."})
+    recent = fields.List(fields.Nested(PluginCall), required=True, metadata={"description": "The latest first."})
+
+
 class PluginDetail(PluginItem):
     """A registered plugin and how it fares."""
 
-    health = fields.Dict(metadata={"description": "The breaker's state, the last outcomes, latency."})
+    health = fields.Nested(
+        PluginHealth, required=True, allow_none=True, metadata={"description": "Null while Redis is away."}
+    )
 
 
 class FeatureItem(Schema):
@@ -136,7 +158,7 @@ class Redelivered(Schema):
 class DeliveryItem(Schema):
     """One event on its way to one subscriber."""
 
-    deliveryID = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
+    id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
     jobID = fields.String(required=True)
     sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job."})
     state = fields.String(required=True)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.up.service import Service
+from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
 
 STAGE_QUEUES = ",".join(f"stages.{stage}" for stage in STAGES)
 
 API_WORKERS = 2
+# For requests; each follower of a log holds a thread of its own beside them.
 API_THREADS = 8
 STAGE_CONCURRENCY = 4
 HOOK_CONCURRENCY = 2
@@ -54,7 +56,8 @@ class Plan:
             name="api",
             argv=python(
                 "gunicorn", f"--bind=fd://{self.listener}", f"--workers={API_WORKERS}", "--worker-class=gthread",
-                f"--threads={API_THREADS}", f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket",
+                f"--threads={API_THREADS + settings().log_followers}",
+                f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket",
                 "api.wsgi:app",
             ),
             env=self.environment,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from pipeline_core import strict_json
 from pipeline_core.plugins.failures import BadAnswer
-from pipeline_core.plugins.strict_json import parse
 from pipeline_core.plugins.text import clean
+from pipeline_core.strict_json import NotStrict
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -31,7 +32,7 @@ class Factor:
 
 def factors(body: bytes) -> tuple[Factor, ...]:
     """A FactorGenerator's answer: one factor, or an array of them; an empty array is none."""
-    document = parse(body)
+    document = _document(body)
     if isinstance(document, list):
         return tuple(_factor(element, f"[{index}]") for index, element in enumerate(document))
     return (_factor(document, ""),)
@@ -118,8 +119,15 @@ def acknowledgement(body: bytes) -> Acknowledgement:
         raise BadAnswer(f"answered '{clean(body)}'; OK, RE or EX was expected") from None
 
 
+def _document(body: bytes) -> Any:
+    try:
+        return strict_json.parse(body)
+    except NotStrict as error:
+        raise BadAnswer(f"its answer {error}") from None
+
+
 def _object(body: bytes, expected: str) -> dict[str, Any]:
-    document = parse(body)
+    document = _document(body)
     if not isinstance(document, dict):
         raise BadAnswer(f"its answer is {_kind(document)}; {expected} was expected")
     return document

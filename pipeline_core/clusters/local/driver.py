@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 
@@ -126,10 +127,25 @@ class LocalCluster:
         """How many replicas run now, by job; jobs that run none are left out."""
         counts = {}
         with _files_at_hand():
-            for job_id in self._live_jobs() if self._live.is_dir() else ():
+            for job_id in self._live_jobs():
                 replicas = [replica for attempt in self._attempts(job_id) for replica in attempt.observe().replicas]
                 counts[job_id] = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
         return {job_id: count for job_id, count in counts.items() if count}
+
+    def prune(self, before: datetime) -> list[str]:
+        """Remove the files, logs among them, of deleted jobs in which nothing happened since; returns their IDs.
+
+        Whoever launches such a job again runs it again.
+        """
+        pruned = []
+        with _files_at_hand():
+            live = set(self._live_jobs())
+            for job_id in sorted(os.listdir(self._jobs)) if self._jobs.is_dir() else ():
+                attempts = self._attempts(job_id)
+                if job_id not in live and all(attempt.is_idle_since(before) for attempt in attempts):
+                    shutil.rmtree(self._jobs / job_id)
+                    pruned.append(job_id)
+        return pruned
 
     def _attempts(self, job_id: str) -> list[Attempt]:
         if not is_job_id(job_id):
@@ -170,7 +186,7 @@ class LocalCluster:
             self._live.mkdir(exist_ok=True)
 
     def _live_jobs(self) -> list[str]:
-        return sorted(os.listdir(self._live))
+        return sorted(os.listdir(self._live)) if self._live.is_dir() else []
 
 
 def _numbered(attempts: Sequence[Attempt], number: int) -> Attempt | None:

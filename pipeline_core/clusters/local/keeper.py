@@ -134,9 +134,10 @@ class Keeper:
                 root,
                 [self._mount(mount) for mount in plan["mounts"]],
             )
-        except process.StartError as error:
-            os.write(writing, f"{error.text}\n".encode())
-            container.code, container.reason = error.code, "StartError"
+        except (process.StartError, OSError) as error:
+            os.write(writing, f"{error}\n".encode())
+            container.code = error.code if isinstance(error, process.StartError) else process.NOT_EXECUTABLE
+            container.reason = "StartError"
             raise Interrupted(FAILED, "StartError") from None
         finally:
             os.close(writing)
@@ -194,8 +195,7 @@ class Keeper:
     def _listen(self, listening: bool) -> None:
         word = os.read(self._told, 1)
         if not word:
-            process.end_children()
-            os._exit(1)
+            raise BrokenPipeError
         if listening:
             if word == DEADLINE:
                 raise Interrupted(FAILED, "DeadlineExceeded")
@@ -234,7 +234,7 @@ class Keeper:
 
     def _drain(self, container: Container) -> None:
         if container.pipe >= 0:
-            container.log.take(container.pipe)
+            container.log.drain(container.pipe)
             os.close(container.pipe)
             container.pipe = -1
         container.log.flush()

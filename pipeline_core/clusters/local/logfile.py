@@ -8,6 +8,7 @@ import time
 LINE_LIMIT = 16 * 1024
 TAIL = 2 * 1024
 _CHUNK = 64 * 1024
+_PIPE_LIMIT = 1024 * 1024
 
 
 class LogFile:
@@ -25,17 +26,18 @@ class LogFile:
         return self._tail.decode("utf-8", "replace").rstrip("\n")
 
     def take(self, pipe: int) -> bool:
-        """Read what there is in a non-blocking pipe. False when nobody can write to it any more."""
-        while True:
-            try:
-                data = os.read(pipe, _CHUNK)
-            except BlockingIOError:
-                return True
-            if not data:
-                return False
-            self._add(data)
-            if len(data) < _CHUNK:
-                return True
+        """Read some of what there is in a non-blocking pipe. False when nobody can write to it any more."""
+        try:
+            data = os.read(pipe, _CHUNK)
+        except BlockingIOError:
+            return True
+        self._add(data)
+        return bool(data)
+
+    def drain(self, pipe: int) -> None:
+        """Read what a pipe can hold at most: who still writes to it is not waited for."""
+        for _ in range(_PIPE_LIMIT // _CHUNK):
+            self.take(pipe)
 
     def flush(self) -> None:
         """Write a last line that has no newline."""
@@ -64,7 +66,7 @@ class LogFile:
         pieces = []
         for line in lines:
             for start in range(0, max(len(line), 1), LINE_LIMIT):
-                text = line[start : start + LINE_LIMIT].decode("utf-8", "replace").replace("\r", "\\r")
+                text = line[start : start + LINE_LIMIT].decode("utf-8", "replace")
                 pieces += [prefix, text.encode(), b"\n"]
         data = b"".join(pieces)
         try:

@@ -21,7 +21,6 @@ class StartError(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
-        self.text = text
 
 
 def start(

@@ -65,7 +65,7 @@ class Supervisor:
         self._plan = plan
         self._lock = lock
         self._live = os.path.join(plan["root"], "live", plan["job"])
-        self._slots = Slots(plan["root"], plan["slots"], plan["job"])
+        self._slots = Slots(plan["root"], plan["slots"], plan["user"], plan["job"])
         self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
         self._kept: dict[Key, Kept] = {}
         self._waiting: dict[Key, None] = {}
@@ -184,9 +184,12 @@ class Supervisor:
                 _close_all_but({0, 1, 2, self._lock, slot, told, tell})
                 Keeper(self._files, self._plan, key, told, tell).run()
                 code = 0
+            except BrokenPipeError:
+                code = 0  # The supervisor is dead: nobody is left to tell.
             finally:
                 if code:
                     sys.excepthook(*sys.exc_info())
+                process.end_children()
                 os._exit(code)
         os.close(told)
         os.close(tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
@@ -22,15 +23,30 @@ EMPTIED = "jobs, tokens, features, plugins, audit, deliveries, idempotency_keys,
 
 
 class Client:
-    """Requests with one token."""
+    """Requests with one token. Every answer is held against the OpenAPI document."""
 
     def __init__(self, client: FlaskClient, token: str) -> None:
         self._client = client
+        self._document = client.get("/openapi.json").get_json()
         self.token = token
 
     def __call__(self, method: str, path: str, **options: Any) -> TestResponse:
         headers = {"token": self.token, **options.pop("headers", {})}
-        return self._client.open(path, method=method, headers=headers, **options)
+        answer = self._client.open(path, method=method, headers=headers, **options)
+        self._check(method, path, answer)
+        return answer
+
+    def _check(self, method: str, path: str, answer: TestResponse) -> None:
+        rule = self._client.application.url_map.bind("localhost").match(path.split("?")[0], method, return_rule=True)[0]
+        operation = self._document["paths"][rule.rule.replace("<", "{").replace(">", "}")][method.lower()]
+        assert str(answer.status_code) in operation["responses"], f"{method} {path} answers {answer.status_code}"
+        response = operation["responses"][str(answer.status_code)]
+        if "$ref" in response:
+            response = self._document["components"]["responses"][response["$ref"].split("/")[-1]]
+        content = response["content"][answer.mimetype]
+        if answer.mimetype == "application/json":
+            whole = {**content["schema"], "components": self._document["components"]}
+            jsonschema.validate(answer.get_json(), whole, jsonschema.Draft202012Validator)
 
     def payload(self, method: str, path: str, **options: Any) -> Any:
         """The payload of a request that must succeed."""

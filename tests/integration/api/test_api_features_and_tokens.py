@@ -26,7 +26,9 @@ def test_a_feature_is_registered_switched_ordered_and_deleted(admin: Any) -> Non
     admin.payload("PUT", "/v1/plugins/sequence", json={**keys, "pluginType": "AccessGate"})
     listed = admin.payload("GET", "/v1/plugins/list/AccessGate")
     assert [plugin["feature"] for plugin in listed] == ["budget", "quota"]
-    assert admin.payload("GET", f"/v1/plugins/detail/{keys['beforeKey']}")["sequence"] == 1
+    plugin = admin.payload("GET", f"/v1/plugins/detail/{keys['beforeKey']}")
+    assert plugin["sequence"] == 1
+    assert (plugin["health"]["circuit"], plugin["health"]["recent"]) == ("closed", [])
     admin.payload("DELETE", "/v1/features/quota")
     answer = admin("DELETE", "/v1/features/quota")
     assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")

@@ -267,7 +267,7 @@ def test_events_say_how_each_delivery_stands(admin: Any) -> None:
     (delivery,) = event["deliveries"]
     assert (delivery["plugin"], delivery["status"], delivery["attempts"]) == ("LifeHook.f.a", "waiting", 3)
     (listed,) = admin.payload("GET", f"/v1/hooks/deliveries?plugin=LifeHook.f.a&status=waiting&jobID={job_id}")
-    assert listed["deliveryID"] == "d1"
+    assert listed["id"] == "d1"
     assert admin("POST", "/v1/hooks/redeliver/d1").status_code == 409
 
 

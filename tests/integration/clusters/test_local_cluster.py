@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterError, LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters.base import ClusterAway, ClusterError, LogQuery, ReplicaKey, Unit
 from pipeline_core.clusters.local import attempt, driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
@@ -119,6 +122,83 @@ def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Pa
     assert seen(local, "job").replicas[1].state is ReplicaState.RUNNING
     mine = [int(line.text) for line in local.logs("job", LogQuery(index=0))]
     assert not any(alive(pid) for pid in mine)
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_each_try_runs_at_most_once(
+    local: LocalCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "START_SECONDS", 0.2)
+    jobs = {f"job-{number}": tmp_path / f"runs-{number}" for number in range(8)}
+    units = [script_unit(job_id, f"echo run >> {runs}; sleep 0.3") for job_id, runs in jobs.items()]
+    dice = random.Random(1)
+    for launched in units:
+        local.launch(launched)
+    for _ in range(40):
+        if victims := processes_naming(str(root / "jobs")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(dice.choice(victims), signal.SIGKILL)
+        local.launch(dice.choice(units))
+    for job_id, runs in jobs.items():
+        (replica,) = ended(local, job_id).replicas
+        count = len(runs.read_text().split()) if runs.exists() else 0
+        assert count <= 1
+        assert count == 1 or replica.state is ReplicaState.FAILED
+
+
+def test_the_replicas_that_run_are_counted_by_job(local: LocalCluster) -> None:
+    assert local.running() == {}
+    local.launch(script_unit("long", FOREVER, count=2))
+    the_end(local, script_unit("short", "true"))
+    all_in(local, "long", ReplicaState.RUNNING)
+    assert local.running() == {"long": 2}
+
+
+def test_a_cluster_whose_files_are_out_of_reach_is_away(local: LocalCluster, root: Path) -> None:
+    root.parent.mkdir(exist_ok=True)
+    root.write_text("not a directory")
+    with pytest.raises(ClusterAway, match="cannot be used at present"):
+        local.launch(script_unit("job", "true"))
+    root.unlink()
+
+
+def test_volumes_that_cannot_be_mounted_fail_the_launch_with_the_reason(
+    local: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "mount_problem", lambda: "unshare: Operation not permitted")
+    pod = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+    with pytest.raises(ClusterError, match="Operation not permitted"):
+        local.launch(unit("job", role("worker", pod, volumes=[{"name": "v", "emptyDir": {}}])))
+    assert the_end(local, script_unit("plain", "true")).state is ReplicaState.SUCCEEDED
+
+
+def test_a_flood_of_output_does_not_keep_a_replica_from_being_stopped(local: LocalCluster) -> None:
+    local.launch(script_unit("job", "trap '' TERM; exec timeout 60 yes"))
+    eventually(lambda: next(local.logs("job", LogQuery()), None))
+    gone(local, "job")
+    assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
+
+
+def test_a_volume_that_is_in_the_way_is_a_start_error(local: LocalCluster, root: Path) -> None:
+    (root / "claims/default").mkdir(parents=True)
+    (root / "claims/default/claim").write_text("not a directory")
+    pod = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]
+    replica = the_end(local, unit("job", role("worker", pod, volumes=volumes)))
+    assert (replica.reason, replica.exit_code) == ("StartError", 126)
+    assert "claim" in replica.diagnostics
+
+
+def test_deleted_jobs_are_pruned_when_they_are_old(local: LocalCluster, root: Path) -> None:
+    for job_id in ("kept", "running", "pruned"):
+        local.launch(script_unit(job_id, FOREVER if job_id == "running" else "echo hello"))
+    for job_id in ("kept", "pruned"):
+        ended(local, job_id)
+    gone(local, "pruned")
+    assert local.prune(datetime.now(UTC) - timedelta(hours=1)) == []
+    assert local.prune(datetime.now(UTC) + timedelta(hours=1)) == ["pruned"]
+    assert local.observe("pruned") is None
+    assert texts(local, "kept") == ["hello"]
 
 
 def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, root: Path) -> None:

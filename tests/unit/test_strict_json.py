@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.plugins.failures import BadAnswer
-from pipeline_core.plugins.strict_json import MAX_DEPTH, parse
+from pipeline_core.strict_json import MAX_DEPTH, NotStrict, parse
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 DOCUMENTS = st.recursive(
@@ -25,8 +24,8 @@ def test_what_json_can_say_is_read_as_it_was_written(document: Any, ascii_only: 
 
 
 @given(st.binary() | st.text('[]{}",:\\u0d8e-+.NaInfity \n').map(str.encode))
-def test_any_bytes_are_a_bad_answer_or_a_document_that_can_be_written_again(body: bytes) -> None:
-    with suppress(BadAnswer):
+def test_any_bytes_are_refused_or_a_document_that_can_be_written_again(body: bytes) -> None:
+    with suppress(NotStrict):
         json.dumps(parse(body), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -37,14 +36,14 @@ def test_any_bytes_are_a_bad_answer_or_a_document_that_can_be_written_again(body
         (b"{} {}", "not JSON: Extra data"),
         (b"{'a': 1}", r"not JSON: .*line 1, column 2"),
         (b"\xef\xbb\xbf{}", "not JSON"),
-        ('{"a": "ä"}'.encode("latin-1"), r"not UTF-8 \(byte 7\)"),
+        ('{"a": "ä"}'.encode("latin-1"), "not UTF-8: byte 7"),
         ("{}".encode("utf-16"), "not UTF-8"),
-        (b"NaN", "NaN is not a number"),
-        (b'{"a": [-Infinity]}', "-Infinity is not a number"),
-        (b"[1e999]", "the number 1e999 is too large"),
+        (b"NaN", "has NaN, which is not a number"),
+        (b'{"a": [-Infinity]}', "has -Infinity, which is not a number"),
+        (b"[1e999]", "the number 1e999, which is too large"),
         (b"1" * 5000, "not JSON"),
-        (b'{"a": 1, "b": 2, "a": 3}', "the key 'a' twice"),
-        (b'[{"x": {"a": 1, "\\u0061": 1}}]', "the key 'a' twice"),
+        (b'{"a": 1, "b": 2, "a": 3}', 'the key "a" twice'),
+        (b'[{"x": {"a": 1, "\\u0061": 1}}]', 'the key "a" twice'),
         (b'{"' + b"k" * 10_000 + b'": 1, "' + b"k" * 10_000 + b'": 1}', "twice"),
         (b'["\\u0000"]', "NUL"),
         (b'{"a\\u0000": 1}', "NUL"),
@@ -54,9 +53,9 @@ def test_any_bytes_are_a_bad_answer_or_a_document_that_can_be_written_again(body
     ],
 )
 def test_what_is_not_strict_json_is_refused_with_its_reason(body: bytes, words: str) -> None:
-    with pytest.raises(BadAnswer, match=words) as caught:
+    with pytest.raises(NotStrict, match=words) as caught:
         parse(body)
-    assert len(caught.value.cause) < 300
+    assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("body", [b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, b"[" * MAX_DEPTH + b"1" + b"]" * MAX_DEPTH])

@@ -1,0 +1,42 @@
+"""How a plugin fares, for people to see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from pipeline_core.plugins.guard import Guard, Health
+from pipeline_core.settings import Settings, settings
+from pipeline_core.times import rfc3339
+
+
+def health(key: str) -> dict[str, Any] | None:
+    """The circuit breaker's state, the last outcomes and the latency of the plugin `key`; None when Redis is away."""
+    found = _guard(settings()).health(key)
+    return view(found) if found else None
+
+
+def view(found: Health) -> dict[str, Any]:
+    """Times in milliseconds, the latest outcome first."""
+    latency = found.latency_seconds
+    return {
+        "circuit": found.circuit,
+        "callsUnderWay": found.calls,
+        "failuresInARow": found.failures,
+        "cause": found.cause,
+        "latencyMs": None if latency is None else round(latency * 1000),
+        "recent": [
+            {
+                "at": rfc3339(datetime.fromtimestamp(record.at, UTC)),
+                "outcome": record.outcome,
+                "durationMs": round(record.seconds * 1000),
+            }
+            for record in found.recent
+        ],
+    }
+
+
+@cache
+def _guard(chosen: Settings) -> Guard:
+    return Guard.configured(chosen)

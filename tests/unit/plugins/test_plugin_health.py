@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pipeline_core.plugins.guard import Circuit, Health, Outcome, Record
+from pipeline_core.plugins.health import view
+
+
+def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
+    recent = (Record(1769860800.5, Outcome.NOT_TO_BE_HAD, 2.0), Record(1769860790.0, Outcome.ANSWERED, 0.0125))
+    assert view(Health(Circuit.OPEN, 3, 5, "no connection", recent)) == {
+        "circuit": "open",
+        "callsUnderWay": 3,
+        "failuresInARow": 5,
+        "cause": "no connection",
+        "latencyMs": 12,
+        "recent": [
+            {"at": "2026-01-31T12:00:00.500000Z", "outcome": "not to be had", "durationMs": 2000},
+            {"at": "2026-01-31T11:59:50Z", "outcome": "answered", "durationMs": 12},
+        ],
+    }
+
+
+def test_a_plugin_that_was_never_called_has_no_latency() -> None:
+    assert view(Health(Circuit.CLOSED, 0, 0, "", ()))["latencyMs"] is None

@@ -1,0 +1,119 @@
+"""Patience, policies, and which plugins need not be asked any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from pipeline_core.clock import now
+from pipeline_core.plugins.failures import BadAnswer, NoRoom, NotToBeHad
+from pipeline_core.plugins.types import FailurePolicy
+from pipeline_core.stages import factors
+from pipeline_core.stages.asking import answered, number
+from pipeline_core.stages.order import Stage
+from pipeline_core.stages.outcomes import (
+    Advance,
+    Claim,
+    Entry,
+    Fail,
+    Patience,
+    Postpone,
+    Suspend,
+    TrailOutcome,
+)
+from tests.unit.stages.conftest import Plugins, plugin
+
+Make = Callable[..., Claim]
+
+
+def entry(key: str, outcome: TrailOutcome, **fields: object) -> Entry:
+    return Entry(plugin_key=key, outcome=outcome, started_at=now(), **fields)  # type: ignore[arg-type]
+
+
+def test_a_plugin_that_is_away_makes_the_job_wait_and_keeps_count(plugins: Plugins, claim: Make) -> None:
+    away = plugin(Stage.FACTORS, "a")
+    plugins.answers["a"] = NotToBeHad("connection refused", attempts=3)
+    first = factors.run(claim(Stage.FACTORS, [away]))
+    assert isinstance(first, Postpone)
+    assert "a was not to be had since" in first.reason
+    assert "connection refused" in first.reason
+    assert first.unreachable["a"].attempts == 3
+    second = factors.run(claim(Stage.FACTORS, [away], unreachable=first.unreachable))
+    assert isinstance(second, Postpone)
+    assert second.unreachable["a"].attempts == 6
+    assert second.unreachable["a"].since == first.unreachable["a"].since
+    assert second.unreachable["a"].rounds == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [(FailurePolicy.FAIL, Fail), (FailurePolicy.IGNORE, Advance), (FailurePolicy.SUSPEND, Suspend)],
+)
+def test_when_its_patience_is_over_the_policy_decides(
+    plugins: Plugins, claim: Make, policy: FailurePolicy, outcome: type
+) -> None:
+    away = plugin(Stage.FACTORS, "a", failure_policy=policy)
+    plugins.answers["a"] = NotToBeHad("connection refused", attempts=1)
+    long_since = {"a": Patience(since=now() - timedelta(seconds=61), attempts=4, rounds=5)}
+    result = factors.run(claim(Stage.FACTORS, [away], unreachable=long_since))
+    assert isinstance(result, outcome)
+    (recorded,) = result.trail
+    assert (recorded.attempts, recorded.outcome) == (
+        5,
+        {Fail: TrailOutcome.FAILED, Advance: TrailOutcome.IGNORED, Suspend: TrailOutcome.SUSPENDED}[outcome],
+    )
+
+
+def test_no_room_for_another_call_never_counts_against_a_plugin(plugins: Plugins, claim: Make) -> None:
+    full = plugin(Stage.FACTORS, "a", patience_seconds=0)
+    plugins.answers["a"] = NoRoom("64 calls are under way", retry_after=1.0)
+    result = factors.run(claim(Stage.FACTORS, [full]))
+    assert isinstance(result, Postpone)
+    assert result.unreachable == {}
+
+
+def test_a_bad_answer_is_not_waited_for(plugins: Plugins, claim: Make) -> None:
+    plugins.answers["a"] = BadAnswer("status 500", attempts=1)
+    result = factors.run(claim(Stage.FACTORS, [plugin(Stage.FACTORS, "a")]))
+    assert isinstance(result, Fail)
+    assert result.reason == "a answered badly: status 500"
+
+
+def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: Plugins, claim: Make) -> None:
+    both = [plugin(Stage.FACTORS, "a"), plugin(Stage.FACTORS, "b", position=2)]
+    plugins.answers = {"a": NotToBeHad("away"), "b": {"topic": "t", "advice": 2}}
+    waiting = factors.run(claim(Stage.FACTORS, both))
+    assert isinstance(waiting, Postpone)
+    assert [kept.plugin_key for kept in waiting.trail] == ["b"]
+    plugins.answers = {"a": {"topic": "t", "advice": 1}}
+    plugins.asked.clear()
+    done = factors.run(claim(Stage.FACTORS, both, trail=waiting.trail, unreachable=waiting.unreachable))
+    assert isinstance(done, Advance)
+    assert [key for key, _ in plugins.asked] == ["a"]
+    assert done.factors is not None
+    assert [factor["advice"] for factor in done.factors["t"]] == [1, 2], "joined in sequence order"
+
+
+def test_an_asking_after_a_suspension_has_the_next_number(claim: Make) -> None:
+    a = plugin(Stage.GATES, "a")
+    before = claim(Stage.GATES, [a], trail=[entry("a", TrailOutcome.SUSPENDED), entry("a", TrailOutcome.RESUMED)])
+    assert answered(before) == {}
+    assert number(before, a) == 2
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "done"),
+    [
+        ([TrailOutcome.ANSWERED], True),
+        ([TrailOutcome.ANSWERED, TrailOutcome.RESUMED], True),
+        ([TrailOutcome.IGNORED], True),
+        ([TrailOutcome.SUSPENDED, TrailOutcome.RESUMED], False),
+        ([TrailOutcome.ANSWERED, TrailOutcome.ASK_AGAIN], False),
+        ([TrailOutcome.ANSWERED, TrailOutcome.ASK_AGAIN, TrailOutcome.ANSWERED], True),
+    ],
+)
+def test_who_has_answered(claim: Make, outcomes: list[TrailOutcome], done: bool) -> None:
+    before = claim(Stage.GATES, [], trail=[entry("a", outcome) for outcome in outcomes])
+    assert ("a" in answered(before)) is done
