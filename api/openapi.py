@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -120,7 +120,7 @@ class Operation:
     `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
     is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
     `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
-    may answer), `parameters` and `example`.
+    may answer), `parameters`, `headers` of the answer, and `example`.
     """
 
     method: str
@@ -132,6 +132,7 @@ class Operation:
     streams: str | None = None
     refusals: Sequence[int] = ()
     parameters: Sequence[Mapping[str, Any]] = ()
+    headers: Mapping[str, Any] = field(default_factory=dict)
     example: Any = None
 
     @property
@@ -230,7 +231,7 @@ def _statuses(operation: Operation) -> list[int]:
 
 
 def _success(operation: Operation) -> dict[str, Any]:
-    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if operation.paged else {})}
+    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if operation.paged else {}), **operation.headers}
     if operation.streams:
         text = {operation.streams: {"schema": {"type": "string"}}}
         return {"description": "The text, streamed.", "headers": headers, "content": text}

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from api.cli import render
+from api.cli import render_plan
 from api.cli.client import Client
 from api.cli.exits import BadFile
 from api.cli.manifest import documents, submit_body
@@ -71,4 +71,4 @@ def explain(service: Client, out: Output, file: str, **given: Any) -> None:
     For each stage the plugins that would be called, in order, and for each selector the value of every condition. No
     plugin is called.
     """
-    out.show(service.post("v1", "job", "explain", body=read(file, **given)).payload, render.document)
+    out.show(service.post("v1", "job", "explain", body=read(file, **given)).payload, render_plan.plan)

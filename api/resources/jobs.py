@@ -14,10 +14,11 @@ from api.blueprint import Blueprint, Call
 from api.openapi import Takes
 from api.paging import Page
 from api.schemas import jobs as forms
+from api.schemas.plan import JobPlan
 from pipeline_core.body import Body, shown
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import control, detail, queries, submission, trail, views
+from pipeline_core.jobs import control, detail, plan, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
 from pipeline_core.tokens.privileges import Privilege
 
@@ -56,6 +57,23 @@ def submit(call: Call) -> Any:
     key = _idempotency_key()
     digest = hashlib.sha256(call.raw).hexdigest() if key else ""
     return {"jobID": submission.submit(submitted, call.actor, idempotency_key=key, raw_hash=digest)}
+
+
+@blueprint.operation(
+    "POST",
+    "/explain",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.Submit, example=_EXAMPLE),
+    payload=JobPlan,
+)
+def explain(call: Call) -> Any:
+    """Which plugins a job would meet, and why these
+
+    Takes what a submission takes and refuses what it refuses. Nothing is stored, and no plugin is asked.
+    """
+    submitted = submission.Submission.parse(call.body)
+    with transaction() as session:
+        return plan.explain(session, submitted, call.actor).to_json()
 
 
 @blueprint.operation(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import ColumnElement, Connection, Engine, select, true
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import Feature, Plugin, Registry
@@ -22,7 +22,7 @@ Header = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegisteredPlugin:
-    """A plugin of an enabled feature, ready to be matched and called.
+    """A plugin, ready to be matched and called.
 
     `authorization` and `signing_secret` are in clear, empty when there are none. `selector` is the one in effect, merged
     with the feature's. `states` are those whose events a LifeHook is told of. `position` orders plugins of one type.
@@ -63,7 +63,8 @@ class RegisteredPlugin:
 
 
 class Snapshot:
-    """The plugins of enabled features as they stood at one version of the registry. It never changes."""
+    """Plugins as they stood at one version of the registry: those of enabled features, unless said otherwise. It never
+    changes."""
 
     def __init__(self, version: int, plugins: Iterable[RegisteredPlugin]) -> None:
         self.version = version
@@ -116,16 +117,30 @@ def at(session: Session, version: int) -> Snapshot:
     return snapshot
 
 
+def with_disabled(session: Session) -> tuple[Snapshot, Snapshot]:
+    """The registry as it stands, and beside it the plugins of features that are disabled, at the same version."""
+    version, rows = _read(session, true())
+    return (
+        Snapshot(version, [_registered(plugin, feature) for plugin, feature in rows if feature.enabled]),
+        Snapshot(version, [_registered(plugin, feature) for plugin, feature in rows if not feature.enabled]),
+    )
+
+
 def _compile(session: Session) -> Snapshot:
+    version, rows = _read(session, Feature.enabled.is_(True))
+    return Snapshot(version, [_registered(plugin, feature) for plugin, feature in rows])
+
+
+def _read(session: Session, which: ColumnElement[bool]) -> tuple[int, list[tuple[Plugin, Feature]]]:
     # Version and plugins come from one statement, so that they belong together.
     rows = session.execute(
         select(Registry.version, Plugin, Feature)
         .select_from(Registry)
-        .outerjoin(Feature, Feature.enabled.is_(True))
+        .outerjoin(Feature, which)
         .outerjoin(Plugin, Plugin.feature_id == Feature.id)
         .execution_options(populate_existing=True)
     ).all()
-    return Snapshot(rows[0].version, [_registered(plugin, feature) for _, plugin, feature in rows if plugin])
+    return rows[0].version, [(plugin, feature) for _, plugin, feature in rows if plugin]
 
 
 def _registered(plugin: Plugin, feature: Feature) -> RegisteredPlugin:

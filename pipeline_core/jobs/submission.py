@@ -71,6 +71,26 @@ class Submission:
             namespace=_namespace(job, namespace),
         )
 
+    @property
+    def is_taskset(self) -> bool:
+        """Whether the job needs no translation."""
+        return self.kind == document.KIND
+
+    def header_of(self, job_id: str) -> dict[str, Any]:
+        """The header that selectors and plugins see when the job has this ID."""
+        return {
+            **self.header,
+            "userID": self.user_id,
+            "jobName": self.name,
+            "jobKind": self.kind,
+            "jobID": job_id,
+        }
+
+    def require_user(self, actor: Actor) -> None:
+        """Raises Forbidden when the actor may not submit for this user."""
+        if not actor.sees(self.user_id):
+            raise Forbidden(f'This token may submit for "{actor.name}" only, not for userID "{self.user_id}".')
+
 
 def _name_fault(text: str) -> str | None:
     if len(text) > MAX_TEXT:
@@ -123,18 +143,10 @@ def submit(
     raises Conflict when `raw_hash`, a digest of the request's body, is another. Raises Forbidden when the actor may
     not submit for this user.
     """
-    if not actor.sees(submission.user_id):
-        raise Forbidden(f'This token may submit for "{actor.name}" only, not for userID "{submission.user_id}".')
+    submission.require_user(actor)
     moment = now()
     job_id = new_job_id(moment)
-    header = {
-        **submission.header,
-        "userID": submission.user_id,
-        "jobName": submission.name,
-        "jobKind": submission.kind,
-        "jobID": job_id,
-    }
-    is_taskset = submission.kind == document.KIND
+    header = submission.header_of(job_id)
     with transaction() as session:
         if idempotency_key:
             earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
@@ -162,7 +174,7 @@ def submit(
                 job_id=job_id,
                 header=header,
                 submitted=submission.job,
-                taskset=document.named(submission.job, job_id, submission.namespace) if is_taskset else None,
+                taskset=document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
                 factors={},
             )
         )

@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 
 from pipeline_core.plugins import answers
-from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Unanswered, ask, budget, encode, ignored_entries, settle
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
 from pipeline_core.taskset.additive import binding
@@ -21,13 +22,12 @@ from pipeline_core.taskset.schema import check_size
 def run(claim: Claim) -> Outcome:
     """Ask the binder that matches, if any does."""
     base = claim.job or {}
-    plugins = claim.plugins.matching(PluginType.SCHEDULER_BINDER, claim.header)
-    if not plugins:
+    choice = choose(Stage.BIND, claim.plugins, claim.kind, claim.header)
+    if choice.fails:
+        return Fail(trail=(), reason=choice.reason)
+    if not choice.asked:
         return Advance()
-    if len(plugins) > 1:
-        several = ", ".join(plugin.key for plugin in plugins)
-        return Fail(trail=(), reason=f"A job takes at most one SchedulerBinder; several match: {several}.")
-    (binder,) = plugins
+    (binder,) = choice.asked
 
     def read(body: bytes) -> Change:
         answer = answers.taskset(body)
@@ -35,7 +35,7 @@ def run(claim: Claim) -> Outcome:
             check_size(answer)
             return binding(base, answer, pod_rules.for_additions())
 
-    result = ask(claim, binder, encode(claim), time.monotonic() + budget(plugins), read)
+    result = ask(claim, binder, encode(claim), time.monotonic() + budget(choice.asked), read)
     if isinstance(result, Unanswered):
         return settle([result], ()) or Advance(trail=ignored_entries([result]))
     entry = replace(result.entry, patch=patch(base, result.value))

@@ -12,9 +12,10 @@ import jsonpatch
 from pipeline_core.errors import WrongParameter
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins import answers
-from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Answered, answered, ask_side_by_side, encode, ignored_entries, settle
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Fail, Outcome, TrailOutcome
 from pipeline_core.stages.refusal import as_bad_answer, described
 from pipeline_core.taskset.additive import decoration
@@ -27,7 +28,7 @@ from pipeline_core.taskset.schema import check_size
 def run(claim: Claim) -> Outcome:
     """Ask those that have not answered yet, and merge what all have added."""
     base = claim.job or {}
-    plugins = claim.plugins.matching(PluginType.TEMPLATE_DECORATOR, claim.header)
+    plugins = choose(Stage.DECORATE, claim.plugins, claim.kind, claim.header).asked
     earlier = answered(claim)
 
     def read(plugin: RegisteredPlugin, body: bytes) -> Change:

@@ -8,14 +8,15 @@ from typing import Any
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Factor
-from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages.asking import Answered, answered, ask_side_by_side, encode, ignored_entries, settle
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome
 
 
 def run(claim: Claim) -> Outcome:
     """Ask those that have not answered yet."""
-    plugins = claim.plugins.matching(PluginType.FACTOR_GENERATOR, claim.header)
+    plugins = choose(Stage.FACTORS, claim.plugins, claim.kind, claim.header).asked
     earlier = answered(claim)
     results = ask_side_by_side(
         claim,

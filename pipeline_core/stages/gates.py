@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Decision, GateAnswer
-from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages.asking import Unanswered, answered, ask, budget, encode, ignored_entries, settle
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome, Stop, Suspend
 
 ASK_AGAIN = "ask"
@@ -22,9 +23,8 @@ def run(claim: Claim, renew: Renew) -> Outcome:
     """Ask the gates that have not answered. `renew` writes entries down and holds the lease anew; before each gate but
     the first it is called with what the one before has said."""
     earlier = answered(claim)
-    gates = [
-        plugin for plugin in claim.plugins.matching(PluginType.ACCESS_GATE, claim.header) if plugin.key not in earlier
-    ]
+    choice = choose(Stage.GATES, claim.plugins, claim.kind, claim.header)
+    gates = [gate for gate in choice.asked if gate.key not in earlier]
     body = encode(claim)
     unwritten: list[Entry] = []
     for gate in gates:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline_core.plugins import answers
-from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import pod_rules
 from pipeline_core.stages.asking import Unanswered, ask, budget, encode, settle
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
 from pipeline_core.taskset import document as taskset
@@ -19,14 +21,13 @@ from pipeline_core.taskset.namespaces import allowed_namespace
 
 def run(claim: Claim) -> Outcome:
     """Ask the one translator that matches."""
-    if claim.kind == taskset.KIND:
+    choice = choose(Stage.TRANSLATE, claim.plugins, claim.kind, claim.header)
+    if choice.fails:
+        return Fail(trail=(), reason=choice.reason)
+    if not choice.asked:
         return Advance()
-    plugins = claim.plugins.matching(PluginType.TEMPLATE_TRANSLATOR, claim.header)
-    if len(plugins) != 1:
-        found = "several match: " + ", ".join(plugin.key for plugin in plugins) if plugins else "none matches"
-        return Fail(trail=(), reason=f'A job of kind "{claim.kind}" needs exactly one TemplateTranslator; {found}.')
-    (translator,) = plugins
-    deadline = time.monotonic() + budget(plugins)
+    (translator,) = choice.asked
+    deadline = time.monotonic() + budget(choice.asked)
     result = ask(claim, translator, encode(claim), deadline, lambda body: read(body, claim))
     if isinstance(result, Unanswered):
         # There is no job without its TaskSet, so a translator cannot be done without.

@@ -2,7 +2,7 @@
 
 from pipeline_core.database.models.audit import AuditEntry
 from pipeline_core.database.models.base import Base
-from pipeline_core.database.models.events import Delivery, DeliveryStatus, Event
+from pipeline_core.database.models.events import POSITIONS, Delivery, DeliveryStatus, Event
 from pipeline_core.database.models.features import Feature, Plugin, Registry
 from pipeline_core.database.models.jobs import (
     Cleanup,
@@ -17,6 +17,7 @@ from pipeline_core.database.models.leases import Lease
 from pipeline_core.database.models.tokens import AdminPassword, Token
 
 __all__ = [
+    "POSITIONS",
     "AdminPassword",
     "AuditEntry",
     "Base",

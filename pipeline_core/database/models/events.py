@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import BigInteger, ForeignKey, Index, Sequence, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline_core.database.models.base import Base, Id, Serial, Timestamp
@@ -21,8 +21,15 @@ class DeliveryStatus(StrEnum):
     DROPPED = "dropped"
 
 
+POSITIONS = Sequence("event_positions", metadata=Base.metadata)
+"""Where positions in the feed come from. It outlives the events, so that none is ever given twice."""
+
+
 class Event(Base):
-    """One change of a job's state, written in the transaction that makes it. `sequence` counts within the job, from 1."""
+    """One change of a job's state, written in the transaction that makes it. `sequence` counts within the job, from 1.
+
+    `position` is the event's place in the feed of all events, given after the commit (`pipeline_core.jobs.feed`).
+    """
 
     __tablename__ = "events"
 
@@ -34,8 +41,13 @@ class Event(Base):
     reason: Mapped[str] = mapped_column(default="")
     actor: Mapped[str] = mapped_column(default="")
     occurred_at: Mapped[Timestamp]
+    position: Mapped[int | None] = mapped_column(BigInteger)
 
-    __table_args__ = (UniqueConstraint("job_id", "sequence"),)
+    __table_args__ = (
+        UniqueConstraint("job_id", "sequence"),
+        Index(None, "position", unique=True),
+        Index("ix_events_unplaced", "id", postgresql_where=text("position IS NULL")),
+    )
 
 
 class Delivery(Base):

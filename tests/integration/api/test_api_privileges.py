@@ -11,6 +11,7 @@ from pipeline_core.tokens.privileges import Privilege
 
 NEEDS = {
     ("POST", "/v1/job"): "write_job",
+    ("POST", "/v1/job/explain"): "write_job",
     ("PUT", "/v1/job/stop/j1"): "write_job",
     ("PUT", "/v1/job/resume/j1"): "write_job",
     ("POST", "/v1/job/retry/j1"): "write_job",
@@ -22,6 +23,7 @@ NEEDS = {
     ("GET", "/v1/job/trail/j1"): "read_job",
     ("GET", "/v1/job/events/j1"): "read_job",
     ("GET", "/v1/job/logs/j1"): "read_job",
+    ("GET", "/v1/events"): "read_job",
     ("POST", "/v1/features"): "write_feature",
     ("DELETE", "/v1/features/f"): "write_feature",
     ("PUT", "/v1/features/turn-on/f"): "write_feature",

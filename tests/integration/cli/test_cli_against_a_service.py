@@ -312,9 +312,13 @@ def test_a_retried_job_has_a_new_id(stub, pipeline) -> None:
 
 
 def test_explaining_sends_the_submission_without_submitting_it(stub, pipeline, job_file) -> None:
-    stub.answer("POST", "/v1/job/explain", {"gates": [{"plugin": "K"}]})
-    assert "plugin: K" in pipeline("explain", job_file).stdout
+    stage = {"stage": "gates", "outcome": "K is asked.", "plugins": [{"key": "K", "sequence": 1, "runs": True}]}
+    plan = {"namespace": "default", "stages": [stage], "lifeHooks": []}
+    stub.answer("POST", "/v1/job/explain", plan)
+    words = pipeline("explain", job_file).stdout.split()
+    assert words[-5:] == ["gates", "1", "K", "yes", "*"]
     assert stub.asked[0].body["job"] == JOB
+    assert json.loads(pipeline("explain", job_file, "-o", "json").stdout) == plan
 
 
 def test_a_token_is_printed_alone_and_its_id_beside(stub, pipeline) -> None:

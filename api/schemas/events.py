@@ -1,0 +1,40 @@
+"""Forms of the feed of events."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields
+
+from api.schemas.fields import Query, Whole, nullable_time
+from api.schemas.jobs import STATE
+
+MAX_EVENTS = 1000
+MAX_POSITION = 2**63 - 1
+
+
+class FeedQuery(Query):
+    """Where in the feed."""
+
+    after = Whole(
+        0,
+        MAX_POSITION,
+        load_default=0,
+        metadata={"description": "The `X-Next-Cursor` of the answer before, or a position; 0 is the beginning."},
+    )
+    limit = Whole(1, MAX_EVENTS, load_default=100, metadata={"description": "At most so many events."})
+
+
+class FeedItem(Schema):
+    """One change of a job's state, in its place in the feed."""
+
+    position = fields.Integer(required=True, metadata={"description": "Grows along the feed; numbers may be left out."})
+    jobID = fields.String(required=True)
+    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, from 1."})
+    state = fields.String(required=True, validate=STATE)
+    previousState = fields.String(required=True, metadata={"description": "Empty for a job's first event."})
+    reason = fields.String(required=True)
+    actor = fields.String(required=True)
+    occurredAt = nullable_time()
+    jobName = fields.String(required=True)
+    jobKind = fields.String(required=True)
+    userID = fields.String(required=True)
+    namespace = fields.String(required=True, metadata={"description": "Where the job's pods run, as of now."})

@@ -1,0 +1,45 @@
+"""Whom a stage asks: what the stage itself goes by, and what foretells a job's way without going it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
+from pipeline_core.stages.order import PLUGIN_TYPE, Stage
+from pipeline_core.taskset import document as taskset
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """`asked` are the plugins that the stage asks, in sequence order. `reason` says why there are none.
+
+    With `fails` that is also why the job fails here.
+    """
+
+    asked: tuple[RegisteredPlugin, ...] = ()
+    reason: str = ""
+    fails: bool = False
+
+    @property
+    def skipped(self) -> bool:
+        """The job passes the stage without being held up by anything."""
+        return not self.asked and not self.fails
+
+
+def choose(stage: Stage, plugins: Snapshot, kind: str, header: Mapping[str, Any]) -> Choice:
+    """Whom this stage asks about a job of this kind with this header. The launch asks nobody."""
+    if stage not in PLUGIN_TYPE:
+        return Choice(reason=f"The stage {stage} asks no plugin.")
+    if stage is Stage.TRANSLATE and kind == taskset.KIND:
+        return Choice(reason="The job is a TaskSet already.")
+    type = PLUGIN_TYPE[stage]
+    found = plugins.matching(type, header)
+    several = ", ".join(plugin.key for plugin in found)
+    if stage is Stage.TRANSLATE and len(found) != 1:
+        matches = f"several match: {several}" if found else "none matches"
+        return Choice(reason=f'A job of kind "{kind}" needs exactly one {type}; {matches}.', fails=True)
+    if type.exclusive and len(found) > 1:
+        return Choice(reason=f"A job takes at most one {type}; several match: {several}.", fails=True)
+    return Choice(asked=found, reason="" if found else f"No {type} matches.")
