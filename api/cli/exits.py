@@ -59,7 +59,9 @@ class Refused(click.ClickException):
     """The service answered 4xx: `code`, its sentence, and what is wrong with each field by its path."""
 
     def __init__(self, status: int, code: str, message: str, errors: Mapping[str, Sequence[str]]) -> None:
-        super().__init__("\n".join([f"{code}: {message}", *field_lines(errors)]))
+        # The message tells the first fault already, with its path.
+        lines = [line for line in field_lines(errors) if line.strip() not in message]
+        super().__init__("\n".join([f"{code}: {message}", *lines]))
         self.status = status
         self.code = code
         self.exit_code = exit_for(status, code)

@@ -89,7 +89,7 @@ def wait_for(service: Client, out: Output, job_id: str) -> None:
 
 def follow(service: Client, job_id: str, tell: Callable[[Text | str], None]) -> None:
     """Tells each line of the job's way as it comes; returns when the job has ended."""
-    progress, pause = Progress(), SHORTEST_PAUSE
+    progress, pause, told = Progress(), SHORTEST_PAUSE, ""
     while True:
         # In this order the trail is never behind the events, so that nothing is missing when the last one has come.
         events = patiently(lambda: service.all("v1", "job", "events", job_id))
@@ -103,6 +103,12 @@ def follow(service: Client, job_id: str, tell: Callable[[Text | str], None]) -> 
             return
         if state == JobState.SUSPENDED and len(events) > before:
             tell(f"waiting for `pipeline resume {job_id}`")
+        if state == JobState.WAITING and pause == LONGEST_PAUSE:
+            # Nothing happens: the job says what it waits for, if it waits for anything.
+            reason = patiently(lambda: service.get("v1", "job", "detail", job_id)).payload["job"].get("reason") or ""
+            if reason != told:
+                tell(f"waiting: {render.plain(reason)}")
+                told = reason
         pause = SHORTEST_PAUSE if lines else min(pause * 1.5, LONGEST_PAUSE)
         time.sleep(pause)
 

@@ -129,6 +129,7 @@ class FeatureItem(Schema):
     description = fields.String(required=True)
     enabled = fields.Boolean(required=True)
     authorization = fields.String(required=True, validate=validate.OneOf(["", "set"]))
+    signingSecret = fields.String(required=True, validate=validate.OneOf(["", "set"]))
     jobSelector = fields.Nested(Selector, required=True, allow_none=True)
     plugins = fields.List(fields.Nested(PluginItem), required=True)
     createdAt = nullable_time()

@@ -20,8 +20,8 @@ from pipeline_core.settings import Network
 EVERYONE = "all"
 """Stands for every author where features are listed, so that no feature and no author may be called so."""
 
-AUTHORIZATION_SET = "set"
-"""What answers show in place of an authorization. Sent back, it means the one that is stored."""
+SECRET_SET = "set"
+"""What answers show in place of a secret. Sent back, it means the one that is stored."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _AUTHOR_LENGTH = range(1, 64)
@@ -51,7 +51,7 @@ class PluginDefinition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureDefinition:
-    """`authorization` is empty for none, or `AUTHORIZATION_SET`. Both secrets are in clear."""
+    """`authorization` and `signing_secret` are empty for none, `SECRET_SET` for the stored one, or in clear."""
 
     name: str
     author: str
@@ -83,7 +83,7 @@ def read_feature(raw: object, networks: Sequence[Network] = ()) -> FeatureDefini
         description=body.text("description"),
         enabled=body.flag("enabled"),
         authorization=body.text("authorization", secret=True, check=_authorization_problem),
-        signing_secret=body.text("signingSecret", secret=True, check=_problem_of(check_secret)),
+        signing_secret=body.text("signingSecret", secret=True, check=_secret_problem),
         selector=body.value("jobSelector"),
         plugins=plugins,
     )
@@ -188,6 +188,10 @@ def _reserved_problem(text: str) -> str | None:
 
 def _authorization_problem(text: str) -> str | None:
     return None if header_value(text) else "must be printable ASCII without blanks around it: it is sent in a header"
+
+
+def _secret_problem(text: str) -> str | None:
+    return None if text == SECRET_SET else _problem_of(check_secret)(text)
 
 
 def _problem_of(check: Callable[[str], None]) -> Check:

@@ -20,8 +20,8 @@ from pipeline_core.database.models import Feature, Plugin, Registry
 from pipeline_core.errors import Forbidden, NotFound, WrongParameter
 from pipeline_core.features import plugins, snapshot
 from pipeline_core.features.definition import (
-    AUTHORIZATION_SET,
     EVERYONE,
+    SECRET_SET,
     FeatureDefinition,
     parse_type,
     read_feature,
@@ -46,7 +46,8 @@ def register(session: Session, raw: object, actor: Actor) -> None:
     moment = now()
     feature = _find(session, definition.name)
     _refuse_strangers(feature, actor)
-    _require_kept_authorization(feature, definition)
+    _require_kept("authorization", definition.authorization, feature.authorization if feature else "")
+    _require_kept("signingSecret", definition.signing_secret, feature.signing_secret if feature else "")
     before = detail(session, feature.name) if feature else None
     if feature is None:
         feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=moment)
@@ -182,18 +183,19 @@ def _refuse_strangers(feature: Feature | None, actor: Actor) -> None:
         )
 
 
-def _require_kept_authorization(feature: Feature | None, definition: FeatureDefinition) -> None:
-    if definition.authorization == AUTHORIZATION_SET and not (feature and feature.authorization):
-        problem = f'"{AUTHORIZATION_SET}" stands for one that is stored, and none is; give the header\'s value itself'
-        raise WrongParameter(f"authorization: {problem}", errors={"authorization": [problem]})
+def _require_kept(field: str, given: str, stored: str) -> None:
+    if given == SECRET_SET and not stored:
+        problem = f'"{SECRET_SET}" stands for one that is stored, and none is; give the value itself'
+        raise WrongParameter(f"{field}: {problem}", errors={field: [problem]})
 
 
 def _describe(feature: Feature, definition: FeatureDefinition, now: datetime) -> None:
     feature.author = definition.author
     feature.description = definition.description
-    if definition.authorization != AUTHORIZATION_SET:
+    if definition.authorization != SECRET_SET:
         feature.authorization = _encrypted(definition.authorization)
-    feature.signing_secret = _encrypted(definition.signing_secret)
+    if definition.signing_secret != SECRET_SET:
+        feature.signing_secret = _encrypted(definition.signing_secret)
     feature.selector = definition.selector
     feature.updated_at = now
 
@@ -216,7 +218,8 @@ def _payload(feature: Feature, plugin_payloads: list[dict[str, Any]]) -> dict[st
         "owner": feature.owner,
         "description": feature.description,
         "enabled": feature.enabled,
-        "authorization": AUTHORIZATION_SET if feature.authorization else "",
+        "authorization": SECRET_SET if feature.authorization else "",
+        "signingSecret": SECRET_SET if feature.signing_secret else "",
         "jobSelector": feature.selector,
         "plugins": plugin_payloads,
         "createdAt": rfc3339(feature.created_at),

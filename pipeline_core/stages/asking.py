@@ -117,12 +117,12 @@ def ask(
 def _unanswered(claim: Claim, plugin: RegisteredPlugin, failure: CallFailed, entry: Entry) -> Unanswered:
     moment = now()
     earlier = claim.unreachable.get(plugin.key)
-    since = earlier.since if earlier else moment
+    since = earlier.since if earlier else entry.started_at
     until = since + timedelta(seconds=plugin.patience_seconds)
     full = isinstance(failure, NoRoom)
     if isinstance(failure, NotToBeHad):
-        tries = f"{entry.attempts} attempt{'' if entry.attempts == 1 else 's'}"
-        reason = f"{plugin.key} was not to be had since {since:%Y-%m-%dT%H:%M:%SZ} ({tries}): {failure.cause}"
+        tries = f" ({entry.attempts} attempt{'' if entry.attempts == 1 else 's'})" if entry.attempts else ""
+        reason = f"{plugin.key} was not to be had since {since:%Y-%m-%dT%H:%M:%SZ}{tries}: {failure.cause}"
     else:
         reason = f"{plugin.key} answered badly: {failure.cause}"
     return Unanswered(

@@ -12,6 +12,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Feature, Job, Plugin, Registry
 from pipeline_core.errors import Forbidden, MissingParameter, NotFound, UnsupportedPluginType, WrongParameter
 from pipeline_core.features import registry, snapshot
+from pipeline_core.plugins.types import PluginType
 from pipeline_core.secrets import decrypt
 from pipeline_core.tokens.actor import Actor
 
@@ -115,6 +116,7 @@ def test_a_feature_is_shown_as_it_was_registered_without_its_secrets() -> None:
         "description": "",
         "enabled": False,
         "authorization": "set",
+        "signingSecret": "set",
         "jobSelector": selector,
     }
     assert [plugin["pluginType"] for plugin in plugins] == ["LifeHook", "AccessGate"]
@@ -505,3 +507,24 @@ def test_a_change_shows_in_its_own_transaction_and_nowhere_else_until_it_is_comm
         now = snapshot.current(session)
     assert now.get(gate("a")) is None
     assert now.get(gate("b")) is not None
+
+
+def test_a_feature_that_is_sent_back_as_it_was_shown_keeps_its_secrets() -> None:
+    with transaction() as session:
+        registry.register(session, feature("kept", authorization="Bearer x", signingSecret=SECRET, enabled=True), ADMIN)
+        registry.switch(session, "kept", True, ADMIN)
+    with transaction() as session:
+        shown = registry.detail(session, "kept")
+    assert (shown["authorization"], shown["signingSecret"]) == ("set", "set")
+    with transaction() as session:
+        registry.register(session, shown, ADMIN)
+        (plugin,) = [one for one in snapshot.current(session).of(PluginType.ACCESS_GATE) if one.feature == "kept"]
+    assert (plugin.authorization, plugin.signing_secret) == ("Bearer x", SECRET)
+
+
+def test_a_secret_that_is_not_stored_cannot_be_kept() -> None:
+    with (
+        transaction() as session,
+        pytest.raises(WrongParameter, match='signingSecret: "set" stands for one that is stored'),
+    ):
+        registry.register(session, feature("new", signingSecret="set"), ADMIN)
