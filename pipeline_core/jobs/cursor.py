@@ -184,10 +184,9 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
 
     Raises LeaseLost when the step is not this claim's any more, and then keeps nothing; Unavailable.
     """
-    with transaction() as session:
-        job = lifecycle.lock(session, claim.job_id)
-        if job.epoch != claim.epoch or not _holds(session, claim):
-            raise LeaseLost(claim.job_id)
+    # The job is written once, at the end, whatever is read meanwhile.
+    with transaction() as session, session.no_autoflush:
+        job = _lock(session, claim)
         _write_trail(session, claim, getattr(outcome, "trail", ()))
         match outcome:
             case Advance():
@@ -205,11 +204,18 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
     return Rests()
 
 
-def _holds(session: Session, claim: Claim) -> bool:
-    holder = session.execute(
-        select(Step.lease_owner).where(Step.job_id == claim.job_id, Step.stage == claim.stage).with_for_update()
-    ).scalar_one_or_none()
-    return holder == claim.owner
+def _lock(session: Session, claim: Claim) -> Job:
+    """The job and its step, both locked until the transaction's end. Raises LeaseLost when the step is not the claim's."""
+    held = session.execute(
+        select(Job, Step.lease_owner)
+        .join(Step, Step.job_id == Job.id)
+        .where(Job.id == claim.job_id, Job.epoch == claim.epoch, Step.stage == claim.stage)
+        .with_for_update()
+    ).one_or_none()
+    if held is None or held.lease_owner != claim.owner:
+        raise LeaseLost(claim.job_id)
+    job: Job = held.Job
+    return job
 
 
 def _write_trail(session: Session, claim: Claim, entries: Sequence[Entry]) -> None:
