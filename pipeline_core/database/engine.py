@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from pipeline_core import wakeups
 from pipeline_core.errors import ConfigurationError, Unavailable
@@ -30,6 +34,10 @@ SESSION_OPTIONS = " ".join(
         "jit=off",
     )
 )
+
+PING_AFTER_SECONDS = 1.0
+
+_USED_AT = "used_at"
 
 to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 """How documents are written: compact, and with the keys in the order that they came in."""
@@ -52,7 +60,7 @@ def engine() -> Engine:
 
 def make_engine(url: str, **options: Any) -> Engine:
     """An engine with the connection settings that every part of the service uses."""
-    return create_engine(
+    engine = create_engine(
         # A plain `postgresql://` would mean another driver to SQLAlchemy.
         make_url(url).set(drivername="postgresql+psycopg2"),
         json_serializer=to_json,
@@ -65,7 +73,6 @@ def make_engine(url: str, **options: Any) -> Engine:
             "keepalives_count": 3,
         },
         **{
-            "pool_pre_ping": True,
             "pool_size": 8,
             "max_overflow": 8,
             "pool_timeout": 5,
@@ -73,6 +80,29 @@ def make_engine(url: str, **options: Any) -> Engine:
             **options,
         },
     )
+    _ping_when_idle(engine)
+    return engine
+
+
+def _ping_when_idle(engine: Engine) -> None:
+    """Ask a connection that was idle for a while whether it is alive, and take another if not.
+
+    One that has just been used is not asked each time: it would cost a round trip for every transaction. Should its
+    server have gone this very moment, the transaction raises Unavailable.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def note(connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: PoolProxiedConnection) -> None:
+        if time.monotonic() < record.info.get(_USED_AT, math.inf) + PING_AFTER_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError from error
 
 
 @contextmanager

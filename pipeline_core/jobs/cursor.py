@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from functools import cache
 from typing import Any
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import Interval, Select, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry
+from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry, table
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
@@ -79,40 +80,17 @@ Progress = Goes | Parked | Rests
 
 def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
     """Take the lease of a step for `owner`, a name that no other try has. Raises Unavailable."""
-    lease_end = func.now() + timedelta(seconds=settings().lease_seconds)
-    claimed = (
-        update(Step)
-        .where(
-            Step.job_id == job_id,
-            Step.epoch == epoch,
-            Step.stage == stage,
-            or_(Step.lease_until.is_(None), Step.lease_until < func.now()),
-            or_(Step.not_before.is_(None), Step.not_before <= func.now()),
-        )
-        .values(lease_owner=owner, lease_until=lease_end, due_at=lease_end, claims=Step.claims + 1)
-        .returning(Step.job_id, Step.claims, Step.unreachable)
-        .cte("claimed")
-    )
-    document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
-    query = (
-        select(
-            claimed.c.claims,
-            claimed.c.unreachable,
-            Job.kind,
-            Job.user_id,
-            Job.namespace,
-            Job.attempt,
-            Job.request_id,
-            JobDocument.header,
-            JobDocument.factors,
-            document.label("job"),
-            select(Registry.version).scalar_subquery().label("version"),
-        )
-        .join(Job, Job.id == claimed.c.job_id)
-        .join(JobDocument, JobDocument.job_id == claimed.c.job_id)
-    )
     with transaction() as session:
-        row = session.execute(query).one_or_none()
+        row = session.execute(
+            _claiming(stage),
+            {
+                "of_job": job_id,
+                "of_epoch": epoch,
+                "of_stage": stage,
+                "owner": owner,
+                "lease": timedelta(seconds=settings().lease_seconds),
+            },
+        ).one_or_none()
         if row is None:
             return _refusal(session, job_id, epoch, stage)
         plugins = snapshot.at(session, row.version)
@@ -135,6 +113,44 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
             unreachable=_read_patience(row.unreachable),
             trail=_read_trail(session, job_id, stage) if asks else (),
         )
+
+
+@cache
+def _claiming(stage: Stage) -> Select[Any]:
+    """The statement that takes the lease of a step and reads all that its stage needs to know."""
+    step = table(Step).c
+    lease_end = func.now() + bindparam("lease", type_=Interval)
+    claimed = (
+        update(table(Step))
+        .where(
+            step.job_id == bindparam("of_job"),
+            step.epoch == bindparam("of_epoch"),
+            step.stage == bindparam("of_stage"),
+            or_(step.lease_until.is_(None), step.lease_until < func.now()),
+            or_(step.not_before.is_(None), step.not_before <= func.now()),
+        )
+        .values(lease_owner=bindparam("owner"), lease_until=lease_end, due_at=lease_end, claims=step.claims + 1)
+        .returning(step.job_id, step.claims, step.unreachable)
+        .cte("claimed")
+    )
+    document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
+    return (
+        select(
+            claimed.c.claims,
+            claimed.c.unreachable,
+            Job.kind,
+            Job.user_id,
+            Job.namespace,
+            Job.attempt,
+            Job.request_id,
+            JobDocument.header,
+            JobDocument.factors,
+            document.label("job"),
+            select(Registry.version).scalar_subquery().label("version"),
+        )
+        .join(Job, Job.id == claimed.c.job_id)
+        .join(JobDocument, JobDocument.job_id == claimed.c.job_id)
+    )
 
 
 def _refusal(session: Session, job_id: str, epoch: int, stage: Stage) -> Refusal:
@@ -185,10 +201,9 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
 
     Raises LeaseLost when the step is not this claim's any more, and then keeps nothing; Unavailable.
     """
-    with transaction() as session:
-        job = lifecycle.lock(session, claim.job_id)
-        if job.epoch != claim.epoch or not _holds(session, claim):
-            raise LeaseLost(claim.job_id)
+    # The job is written once, at the end, whatever is read meanwhile.
+    with transaction() as session, session.no_autoflush:
+        job = _lock(session, claim)
         _write_trail(session, claim, getattr(outcome, "trail", ()))
         match outcome:
             case Advance():
@@ -206,11 +221,18 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
     return Rests()
 
 
-def _holds(session: Session, claim: Claim) -> bool:
-    holder = session.execute(
-        select(Step.lease_owner).where(Step.job_id == claim.job_id, Step.stage == claim.stage).with_for_update()
-    ).scalar_one_or_none()
-    return holder == claim.owner
+def _lock(session: Session, claim: Claim) -> Job:
+    """The job and its step, both locked until the transaction's end. Raises LeaseLost when the step is not the claim's."""
+    held = session.execute(
+        select(Job, Step.lease_owner)
+        .join(Step, Step.job_id == Job.id)
+        .where(Job.id == claim.job_id, Job.epoch == claim.epoch, Step.stage == claim.stage)
+        .with_for_update()
+    ).one_or_none()
+    if held is None or held.lease_owner != claim.owner:
+        raise LeaseLost(claim.job_id)
+    job: Job = held.Job
+    return job
 
 
 def _write_trail(session: Session, claim: Claim, entries: Sequence[Entry]) -> None:
@@ -253,7 +275,7 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     if outcome.taskset is not None or outcome.factors is not None:
         changed = {"taskset": outcome.taskset, "factors": outcome.factors}
         session.execute(
-            update(JobDocument)
+            update(table(JobDocument))
             .where(JobDocument.job_id == job.id)
             .values({name: value for name, value in changed.items() if value is not None})
         )
@@ -263,7 +285,7 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     job.reason = ""
     moment = now()
     session.execute(
-        update(Step)
+        update(table(Step))
         .where(Step.job_id == job.id)
         .values(
             stage=stage,
@@ -295,7 +317,7 @@ def _postpone(session: Session, job: Job, claim: Claim, outcome: Postpone) -> No
     job.reason = outcome.reason
     due = now() + timedelta(seconds=outcome.seconds)
     session.execute(
-        update(Step)
+        update(table(Step))
         .where(Step.job_id == job.id)
         .values(
             due_at=due,

@@ -11,7 +11,17 @@ from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
 from pipeline_core.clock import now
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Event, Job, JobDocument, Step
+from pipeline_core.database.models import (
+    Cleanup,
+    Delivery,
+    DeliveryStatus,
+    Event,
+    Job,
+    JobDocument,
+    Registry,
+    Step,
+    table,
+)
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
 from pipeline_core.jobs.ids import new_delivery_id
@@ -19,6 +29,9 @@ from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import TRANSITIONS, JobState
+
+_INSERT_EVENT = insert(table(Event)).returning(Event.id, select(Registry.version).scalar_subquery())
+_INSERT_STEP = insert(table(Step))
 
 REACHES_CLUSTER = (Stage.LAUNCH, Stage.CLUSTER)
 
@@ -42,14 +55,15 @@ def header_of(session: Session, job_id: str) -> Mapping[str, Any]:
 def owe_step(session: Session, job: Job, stage: Stage, moment: datetime) -> None:
     """The job owes this stage: whoever loses the wake-up call, a sweep will find the row."""
     session.execute(
-        insert(Step).values(
-            job_id=job.id,
-            epoch=job.epoch,
-            stage=stage,
-            owed_since=moment,
-            due_at=moment + timedelta(seconds=settings().wake_after_seconds),
-            unreachable={},
-        )
+        _INSERT_STEP,
+        {
+            "job_id": job.id,
+            "epoch": job.epoch,
+            "stage": stage,
+            "owed_since": moment,
+            "due_at": moment + timedelta(seconds=settings().wake_after_seconds),
+            "unreachable": {},
+        },
     )
 
 
@@ -85,17 +99,21 @@ def transition(
         end_step(session, job)
         if job.stage in REACHES_CLUSTER:
             job.cleanup = Cleanup.PENDING
+    job.event_sequence += 1
     record_event(session, job, header, previous=previous, actor=actor, moment=moment)
 
 
 def end_step(session: Session, job: Job) -> None:
     """The job owes nothing any more, and whatever is still under way for it is void.
 
-    A launch under way may yet put something into the cluster, until its lease ends; cleaning up waits for that.
+    In the cluster it owes none already. A launch under way may yet put something there, until its lease ends; cleaning
+    up waits for that.
     """
     job.epoch += 1
+    if job.stage == Stage.CLUSTER:
+        return
     gone = session.execute(
-        delete(Step).where(Step.job_id == job.id).returning(Step.stage, Step.lease_until)
+        delete(table(Step)).where(Step.job_id == job.id).returning(Step.stage, Step.lease_until)
     ).one_or_none()
     if gone and gone.stage == Stage.LAUNCH:
         job.cleanup_after = gone.lease_until
@@ -110,22 +128,20 @@ def record_event(
     actor: str,
     moment: datetime,
 ) -> None:
-    """Write the event of the job's present state, and a delivery for each subscriber that matches at this moment."""
-    job.event_sequence += 1
-    event_id = session.execute(
-        insert(Event)
-        .values(
-            job_id=job.id,
-            sequence=job.event_sequence,
-            state=job.state,
-            previous_state=previous,
-            reason=job.reason,
-            actor=actor,
-            occurred_at=moment,
-        )
-        .returning(Event.id)
-    ).scalar_one()
-    plugins = snapshot.current(session)
+    """Write the event of the job's present state and sequence, and a delivery for each subscriber that matches at this moment."""
+    event_id, version = session.execute(
+        _INSERT_EVENT,
+        {
+            "job_id": job.id,
+            "sequence": job.event_sequence,
+            "state": job.state,
+            "previous_state": previous,
+            "reason": job.reason,
+            "actor": actor,
+            "occurred_at": moment,
+        },
+    ).one()
+    plugins = snapshot.at(session, version)
     if not plugins.of(PluginType.LIFE_HOOK):
         return
     for plugin in plugins.subscribers(header or header_of(session, job.id), JobState(job.state)):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -16,15 +16,32 @@ from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica
+from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
 from pipeline_core.jobs import lifecycle
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles as roles_of
-from pipeline_core.taskset.rollup import roll_up
+from pipeline_core.taskset.rollup import RollUp, roll_up
 
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
+
+_REPLICA_KEY = ("job_id", "role", "index")
+_INSERT_REPLICA = insert(table(Replica))
+_UPSERT_REPLICA = _INSERT_REPLICA.on_conflict_do_update(
+    index_elements=_REPLICA_KEY,
+    set_={
+        column.name: _INSERT_REPLICA.excluded[column.name]
+        for column in table(Replica).columns
+        if column.name not in _REPLICA_KEY
+    },
+)
+_KNOWN = (
+    select(JobDocument.roles, Replica)
+    .outerjoin(Replica, Replica.job_id == JobDocument.job_id)
+    .where(JobDocument.job_id == bindparam("job_id"))
+)
+"""The states of a job's roles beside each of its replicas; one row without a replica when there is none yet."""
 
 
 def observe(job_id: str) -> None:
@@ -104,54 +121,57 @@ def apply(
 
     The replicas that a decided role needs no more, for the caller to delete once the transaction has committed.
     """
-    known = {
-        (row.role, row.index): _report(row)
-        for row in session.execute(select(Replica).where(Replica.job_id == job.id)).scalars()
-    }
+    rows = session.execute(_KNOWN, {"job_id": job.id}).all()
+    known = {(row.Replica.role, row.Replica.index): _report(row.Replica) for row in rows if row.Replica}
     told = [report for report in observation.replicas if newer(known.get((report.role, report.index)), report)]
     _write(session, job.id, [report for report in told if known.get((report.role, report.index)) != report])
     known.update({(report.role, report.index): report for report in told})
-    if observation.platform:
-        session.execute(
-            update(JobDocument).where(JobDocument.job_id == job.id).values(platform=dict(observation.platform))
-        )
-    return _judge(session, job, document, list(known.values()), header, observation.cleared)
+    before = {name: ReplicaState(state) for name, state in (rows[0].roles or {}).items()}
+    result = _roll_up(document, known, before)
+    changes = {
+        **({"platform": dict(observation.platform)} if observation.platform else {}),
+        **({"roles": dict(result.roles)} if result.roles != before else {}),
+    }
+    if changes:
+        session.execute(update(table(JobDocument)).where(JobDocument.job_id == job.id).values(changes))
+    return _judge(session, job, document, known, result, header, observation.cleared)
+
+
+def _roll_up(
+    document: Mapping[str, Any], known: Mapping[tuple[str, int], ReplicaReport], before: Mapping[str, ReplicaState]
+) -> RollUp:
+    roles = roles_of(document)
+    states = {
+        role.name: [
+            known[role.name, index].state if (role.name, index) in known else ReplicaState.WAITING
+            for index in range(role.replicas)
+        ]
+        for role in roles
+    }
+    return roll_up(roles, states, before)
 
 
 def _judge(
     session: Session,
     job: Job,
     document: Mapping[str, Any],
-    reports: list[ReplicaReport],
+    known: Mapping[tuple[str, int], ReplicaReport],
+    result: RollUp,
     header: Mapping[str, Any] | None,
     cleared: bool,
 ) -> tuple[ReplicaKey, ...]:
-    roles = roles_of(document)
-    found = {(report.role, report.index): report for report in reports}
-    states = {
-        role.name: [
-            found[role.name, index].state if (role.name, index) in found else ReplicaState.WAITING
-            for index in range(role.replicas)
-        ]
-        for role in roles
-    }
-    documents = session.execute(select(JobDocument.roles).where(JobDocument.job_id == job.id)).scalar_one() or {}
-    before = {name: ReplicaState(state) for name, state in documents.items()}
-    result = roll_up(roles, states, before)
-    if result.roles != before:
-        session.execute(update(JobDocument).where(JobDocument.job_id == job.id).values(roles=dict(result.roles)))
-    started = [report.started_at for report in reports if report.started_at]
+    started = [report.started_at for report in known.values() if report.started_at]
     if started and job.state == JobState.WAITING:
         lifecycle.transition(session, job, JobState.RUNNING, reason="", header=header)
         job.started_at = min(started)
     if result.verdict is None:
         return tuple(
-            ReplicaKey(role, index, found[role, index].attempt)
+            ReplicaKey(role, index, known[role, index].attempt)
             for role, index in sorted(result.stop)
-            if (role, index) in found
+            if (role, index) in known
         )
     verdict = result.verdict.state
-    failed = first_failed(document, reports)
+    failed = first_failed(document, known.values())
     reason = _reason(failed) if verdict is ReplicaState.FAILED else ""
     job.exit_code = 0 if verdict is ReplicaState.SUCCEEDED else failed.exit_code if failed else None
     job.exit_diagnostics = failed.diagnostics if failed and verdict is ReplicaState.FAILED else ""
@@ -161,7 +181,8 @@ def _judge(
         job.cleanup = Cleanup.DONE
     else:
         wakeups.after_commit(session, wakeups.CleanupOwed(job.id))
-    stop_replicas(session, job)
+    if not all(report.state.ended for report in known.values()):
+        stop_replicas(session, job)
     return ()
 
 
@@ -191,13 +212,8 @@ def stop_replicas(session: Session, job: Job) -> None:
 def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
     if not reports:
         return
-    statement = insert(Replica)
-    columns = [column.name for column in Replica.__table__.columns if column.name not in ("job_id", "role", "index")]
     session.execute(
-        statement.on_conflict_do_update(
-            index_elements=["job_id", "role", "index"],
-            set_={name: getattr(statement.excluded, name) for name in columns},
-        ),
+        _UPSERT_REPLICA,
         [
             {
                 "job_id": job_id,

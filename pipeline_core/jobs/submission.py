@@ -15,7 +15,7 @@ from pipeline_core.body import Body, shown
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.engine import to_json
-from pipeline_core.database.models import IdempotencyKey, Job, JobDocument
+from pipeline_core.database.models import IdempotencyKey, Job, JobDocument, table
 from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.jobs import lifecycle
 from pipeline_core.jobs.ids import new_job_id
@@ -29,6 +29,9 @@ from pipeline_core.tokens.actor import Actor
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
+
+_INSERT_JOB = insert(table(Job))
+_INSERT_DOCUMENT = insert(table(JobDocument))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,38 +150,41 @@ def submit(
     moment = now()
     job_id = new_job_id(moment)
     header = submission.header_of(job_id)
+    values = {
+        "id": job_id,
+        "user_id": submission.user_id,
+        "name": submission.name,
+        "kind": submission.kind,
+        "namespace": submission.namespace,
+        "state": JobState.WAITING,
+        "stage": Stage.TRANSLATE,
+        "epoch": 0,
+        "event_sequence": 1,
+        "reason": "",
+        "created_at": moment,
+        "retry_of": retry_of,
+        "submitted_by": actor.name,
+        "request_id": actor.request_id,
+    }
     with transaction() as session:
         if idempotency_key:
             earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
             if earlier:
                 return earlier
-        job = Job(
-            id=job_id,
-            user_id=submission.user_id,
-            name=submission.name,
-            kind=submission.kind,
-            namespace=submission.namespace,
-            state=JobState.WAITING,
-            stage=Stage.TRANSLATE,
-            epoch=0,
-            event_sequence=0,
-            reason="",
-            created_at=moment,
-            retry_of=retry_of,
-            submitted_by=actor.name,
-            request_id=actor.request_id,
+        session.execute(_INSERT_JOB, values)
+        session.execute(
+            _INSERT_DOCUMENT,
+            {
+                "job_id": job_id,
+                "header": header,
+                "submitted": submission.job,
+                "taskset": document.named(submission.job, job_id, submission.namespace)
+                if submission.is_taskset
+                else None,
+                "factors": {},
+            },
         )
-        session.add(job)
-        session.add(
-            JobDocument(
-                job_id=job_id,
-                header=header,
-                submitted=submission.job,
-                taskset=document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
-                factors={},
-            )
-        )
-        session.flush()
+        job = Job(**values)
         lifecycle.record_event(session, job, header, previous="", actor=actor.name, moment=moment)
         lifecycle.owe_step(session, job, Stage.TRANSLATE, moment)
         wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, Stage.TRANSLATE))

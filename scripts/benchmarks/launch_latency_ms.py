@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
 from contextlib import closing
-from urllib.parse import urlsplit
 
 import psycopg2
+import requests
 from psycopg2.extensions import cursor as Cursor
 
 from scripts.benchmarks.results import Result, spread
@@ -31,14 +29,14 @@ def measure(scale: Scale) -> Result:
         stand.start_service()
         stand.start(stand.bare_worker())
         with (
-            closing(http.client.HTTPConnection(urlsplit(stand.url).netloc)) as client,
+            requests.Session() as client,
             closing(psycopg2.connect(stand.database_url)) as connection,
         ):
             connection.autocommit = True
-            token = a_token()
+            client.headers["token"] = a_token()
             took, bare = [], []
             for _ in range(WARM_UP + scale.samples):
-                took.append(_launch(client, token, connection.cursor()))
+                took.append(_launch(client, stand.url, connection.cursor()))
                 time.sleep(PAUSE_SECONDS)
                 started = time.perf_counter()
                 answer.delay().get()
@@ -57,7 +55,7 @@ def measure(scale: Scale) -> Result:
     )
 
 
-def _launch(client: http.client.HTTPConnection, token: str, cursor: Cursor) -> float:
+def _launch(client: requests.Session, url: str, cursor: Cursor) -> float:
     """Milliseconds until the job that is submitted now has reached the cluster."""
 
     def launched() -> bool:
@@ -65,6 +63,5 @@ def _launch(client: http.client.HTTPConnection, token: str, cursor: Cursor) -> f
         return cursor.fetchone() == (True,)
 
     started = time.perf_counter()
-    client.request("POST", "/v1/job", json.dumps(JOB), {"Content-Type": "application/json", "token": token})
-    job_id = json.loads(client.getresponse().read())["payload"]["jobID"]
+    job_id = client.post(f"{url}/v1/job", json=JOB).json()["payload"]["jobID"]
     return (wait_for(launched, "the launch", every=POLL_SECONDS) - started) * 1000

@@ -18,5 +18,5 @@ class Scale:
     samples: int
 
 
-FULL = Scale(rounds=5, jobs=600, seconds=4.0, samples=300)
+FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200)
 QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5)

@@ -1,7 +1,7 @@
 """The tables, one module for each aggregate. Importing this package makes all of them known to `Base.metadata`."""
 
 from pipeline_core.database.models.audit import AuditEntry
-from pipeline_core.database.models.base import Base
+from pipeline_core.database.models.base import Base, table
 from pipeline_core.database.models.events import POSITIONS, Delivery, DeliveryStatus, Event
 from pipeline_core.database.models.features import Feature, Plugin, Registry
 from pipeline_core.database.models.jobs import (
@@ -36,4 +36,5 @@ __all__ = [
     "Step",
     "Token",
     "TrailEntry",
+    "table",
 ]

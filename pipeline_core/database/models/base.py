@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from sqlalchemy import JSON, BigInteger, DateTime, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, DateTime, MetaData, String, Table, Text
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
 Id = Annotated[str, mapped_column(String(32, collation="C"))]
@@ -30,3 +30,8 @@ class Base(DeclarativeBase):
         }
     )
     type_annotation_map = {str: Text}
+
+
+def table(model: type[Base]) -> Table:
+    """A model's table, for statements that need no objects: handled as the ORM's, they would take twice the time."""
+    return cast("Table", model.__table__)
