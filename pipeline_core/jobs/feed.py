@@ -19,7 +19,7 @@ from pipeline_core.database.models import POSITIONS, Event, Job
 from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
-PLACED_AT_ONCE = 5_000
+PLACED_AT_ONCE = 2_000
 """Events that one reader gives their positions; more are left to the next."""
 # Any number, as long as it is ours alone in this database.
 _LOCK = 7420932

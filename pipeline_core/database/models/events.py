@@ -45,7 +45,8 @@ class Event(Base):
 
     __table_args__ = (
         UniqueConstraint("job_id", "sequence"),
-        Index(None, "position", unique=True),
+        # Without those that have none, so that nobody looks for these here.
+        Index("ix_events_position", "position", unique=True, postgresql_where=text("position IS NOT NULL")),
         Index("ix_events_unplaced", "id", postgresql_where=text("position IS NULL")),
     )
 
