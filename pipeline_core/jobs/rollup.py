@@ -176,7 +176,9 @@ def _judge(
     job.exit_code = 0 if verdict is ReplicaState.SUCCEEDED else failed.exit_code if failed else None
     job.exit_diagnostics = failed.diagnostics if failed and verdict is ReplicaState.FAILED else ""
     lifecycle.transition(session, job, JobState(verdict.value), reason=reason, header=header)
-    job.finished_at = max((report.finished_at for report in reports if report.finished_at), default=job.finished_at)
+    job.finished_at = max(
+        (report.finished_at for report in known.values() if report.finished_at), default=job.finished_at
+    )
     if job.state == JobState.SUCCEEDED and cleared:
         job.cleanup = Cleanup.DONE
     else:

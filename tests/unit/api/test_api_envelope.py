@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from api import envelope
 from pipeline_core import errors
@@ -58,14 +57,6 @@ def test_what_is_our_fault_is_told_without_any_detail(
     answer = app.test_client().post("/v1/job", json={}, headers={"token": "admin"})
     assert (answer.status_code, answer.json["code"]) == (500, "INTERNAL_ERROR")
     assert "secret" not in answer.text
-
-
-def test_a_connection_pool_without_a_free_connection_is_unavailability(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(submission.Submission, "parse", raising(PoolTimeout("QueuePool limit")))
-    answer = app.test_client().post("/v1/job", json={}, headers={"token": "admin"})
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
 
 
 def test_every_mapped_class_is_one_of_the_services_errors() -> None:
