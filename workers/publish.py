@@ -11,7 +11,8 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
+from pipeline_core.faults import Point
 from pipeline_core.stages.order import Stage
 from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, StepOwed, Wakeup
 from workers import chain
@@ -48,6 +49,8 @@ def send(wakeup: Wakeup) -> None:
     match wakeup:
         case StepOwed(job_id, epoch, stage, parked_epoch):
             parked = () if parked_epoch is None else chain.take_parked(job_id, parked_epoch)
+            if parked:
+                faults.reach(Point.CHAIN_TAKEN)
             stages = parked if parked and parked[0] == stage else chain.from_stage(Stage(stage))
             chain.publish(job_id, epoch, stages)
         case DeliveryOwed(delivery_id):

@@ -12,10 +12,11 @@ from typing import Any
 from sqlalchemy import exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
+from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
@@ -36,6 +37,7 @@ class Telling:
     delivery_id: str
     job_id: str
     sequence: int
+    state: str
     plugin_key: str
     attempt: int
     give_up_at: datetime
@@ -62,8 +64,11 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
     telling = claim(delivery_id, owner)
     if telling is None:
         return None
+    faults.reach(Point.HOOK_CLAIMED, telling.state)
     verdict = tell(telling)
+    faults.reach(Point.HOOK_TOLD, telling.state)
     finish(telling, owner, verdict)
+    faults.reach(Point.HOOK_FINISHED, telling.state)
     return verdict.status
 
 
@@ -104,6 +109,7 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
             delivery_id=delivery_id,
             job_id=event.job_id,
             sequence=event.sequence,
+            state=event.state,
             plugin_key=plugin.key,
             attempt=row.attempts,
             give_up_at=row.give_up_at,

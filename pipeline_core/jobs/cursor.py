@@ -16,10 +16,11 @@ from typing import Any
 from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry
+from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
@@ -189,19 +190,25 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
         if job.epoch != claim.epoch or not _holds(session, claim):
             raise LeaseLost(claim.job_id)
         _write_trail(session, claim, getattr(outcome, "trail", ()))
-        match outcome:
-            case Advance():
-                return _advance(session, job, claim, outcome)
-            case Suspend():
-                return _suspend(session, job, claim, outcome)
-            case Stop():
-                lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=claim.header)
-            case Fail():
-                lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
-            case Postpone():
-                _postpone(session, job, claim, outcome)
-            case Launched():
-                _launched(session, job, claim, outcome)
+        progress = _write_outcome(session, job, claim, outcome)
+        faults.reach(Point.STAGE_FINISHING, claim.stage, claim.name)
+    return progress
+
+
+def _write_outcome(session: Session, job: Job, claim: Claim, outcome: Outcome) -> Progress:
+    match outcome:
+        case Advance():
+            return _advance(session, job, claim, outcome)
+        case Suspend():
+            return _suspend(session, job, claim, outcome)
+        case Stop():
+            lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=claim.header)
+        case Fail():
+            lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
+        case Postpone():
+            _postpone(session, job, claim, outcome)
+        case Launched():
+            _launched(session, job, claim, outcome)
     return Rests()
 
 

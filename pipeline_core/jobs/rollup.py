@@ -11,12 +11,13 @@ from sqlalchemy import select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica
+from pipeline_core.faults import Point
 from pipeline_core.jobs import lifecycle
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -33,6 +34,7 @@ def observe(job_id: str) -> None:
     Raises ClusterAway, Unavailable.
     """
     observation = cluster().observe(job_id)
+    faults.reach(Point.CLUSTER_OBSERVED)
     with transaction() as session:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
         if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
@@ -228,6 +230,7 @@ def clean_up(job_id: str) -> bool:
     """
     if not cluster().delete(job_id):
         return False
+    faults.reach(Point.CLUSTER_CLEARED)
     with transaction() as session:
         return (
             session.execute(

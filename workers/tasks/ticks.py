@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import Any
 
 import structlog
 
+from pipeline_core import faults
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Unavailable
+from pipeline_core.faults import Point
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cursor, rollup, suspensions
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
+from pipeline_core.wakeups import Wakeup
 from workers import chain, publish
 from workers.app import HOOKS, app, stage_queue
 
@@ -46,11 +49,18 @@ def queue_length(names: list[str]) -> int:
     return sum(lengths)
 
 
+def send(tick: str, found: Sequence[Wakeup]) -> None:
+    """Send what a sweep has found."""
+    if found:
+        faults.reach(Point.TICK_FOUND, tick)
+        publish.publish(found)
+
+
 @tick("tick.steps")
 def steps() -> None:
     """Send the steps that are owed and due: lost messages, dead workers, plugins that are to be asked again."""
     if queue_length([stage_queue(stage) for stage in STAGES]) < settings().wake_queue_limit:
-        publish.publish(cursor.due_steps(BATCH))
+        send("steps", cursor.due_steps(BATCH))
 
 
 @tick("tick.deliveries")
@@ -58,7 +68,7 @@ def due_deliveries() -> None:
     """Send the deliveries that are due, and give up those that were tried for too long."""
     deliveries.give_up()
     if queue_length([HOOKS]) < settings().wake_queue_limit:
-        publish.publish(deliveries.due(BATCH))
+        send("deliveries", deliveries.due(BATCH))
 
 
 @tick("tick.suspensions")
