@@ -56,7 +56,7 @@ class Point(StrEnum):
     HOOK_FINISHED = "hook.finished"
     """The answer is written down, the message is not acknowledged."""
     WAKEUPS_NOTED = "wakeups.noted"
-    """A transaction has committed, what follows from it is not announced. Labels: the stages owed, and the kinds of other calls."""
+    """A transaction has committed, what follows is not announced. Labels: the stages owed, and the kinds of other calls."""
     TICK_FOUND = "tick.found"
     """A sweep has put off the next look at what is due, and sent none of it. Labels: the tick's name."""
 

@@ -19,12 +19,14 @@ from pipeline_core.stages.order import STAGES, Stage
 
 HOOKS = "hooks"
 TICKS = "ticks"
+CANARY = "canary"
 TICK_SECONDS = {
     "tick.steps": 1.0,
     "tick.deliveries": 1.0,
     "tick.suspensions": 1.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
+    "tick.canaries": 30.0,
 }
 """How often beat sends each tick."""
 
@@ -97,7 +99,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": ["workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
+        "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "ticks", "canaries")],
     }
 
 

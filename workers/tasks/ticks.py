@@ -8,6 +8,8 @@ from functools import wraps
 from typing import Any
 
 import structlog
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from pipeline_core import faults
 from pipeline_core.clock import now
@@ -20,23 +22,25 @@ from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
 from pipeline_core.wakeups import Wakeup
 from workers import chain, publish
-from workers.app import HOOKS, app, stage_queue
+from workers.app import CANARY, HOOKS, app, queues, stage_queue
 
 log = structlog.get_logger(__name__)
 
 BATCH = 500
+CANARY_LIMIT = 100
+"""A queue in which so many messages wait gets no canary more."""
 
 
 def tick(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """A task that another tick makes good when the database or the cluster is away."""
+    """A task that another tick makes good when the database, Redis or the cluster is away."""
 
     def register(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def run(*args: Any) -> None:
             try:
                 function(*args)
-            except (Unavailable, ClusterAway) as error:
-                log.warning("tick given up", tick=name, error=error.message)
+            except (Unavailable, ClusterAway, RedisError, OperationalError) as error:
+                log.warning("tick given up", tick=name, error=str(error))
 
         return app.task(run, name=name)
 
@@ -69,6 +73,14 @@ def due_deliveries() -> None:
     deliveries.give_up()
     if queue_length([HOOKS]) < settings().wake_queue_limit:
         send("deliveries", deliveries.due(BATCH))
+
+
+@tick("tick.canaries")
+def send_canaries() -> None:
+    """Send a canary through every queue, but not without end through one that nobody serves."""
+    for queue in queues():
+        if queue_length([queue]) < CANARY_LIMIT:
+            app.send_task(CANARY, (queue,), queue=queue)
 
 
 @tick("tick.suspensions")
