@@ -36,7 +36,7 @@ def observe(job_id: str) -> None:
     observation = cluster().observe(job_id)
     faults.reach(Point.CLUSTER_OBSERVED)
     with transaction() as session:
-        job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
+        job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
         if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
             return
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
