@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, aliased
 
 from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
 from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
@@ -25,9 +25,6 @@ from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
 from pipeline_core.times import rfc3339
-
-LEASE_MARGIN = 30.0
-"""Seconds beyond the subscriber's time-out after which another worker may take a delivery over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +69,7 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
     return verdict.status
 
 
+@again_if_contended
 def claim(delivery_id: str, owner: str) -> Telling | None:
     """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
     earlier = aliased(Delivery)
@@ -87,7 +85,8 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
         plugin = plugins.get(key) if key else None
         if plugin is None:
             return None
-        lease = timedelta(seconds=plugin.timeout_seconds + LEASE_MARGIN)
+        # The call takes at most the subscriber's time-out, and what comes before and after it is short.
+        lease = timedelta(seconds=plugin.timeout_seconds + settings().lease_seconds)
         row = session.execute(
             update(Delivery)
             .where(
@@ -169,6 +168,7 @@ def backoff(attempt: int, limits: Settings) -> float:
     return longest * random.uniform(0.5, 1.0)
 
 
+@again_if_contended
 def finish(telling: Telling, owner: str, verdict: Verdict) -> None:
     """Write down what came of a try. Does nothing when the lease has gone to someone else meanwhile."""
     moment = now()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from pipeline_core import audit, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
@@ -22,6 +22,7 @@ CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """What can be sent again."""
 
 
+@again_if_contended
 def due(limit: int) -> list[wakeups.DeliveryOwed]:
     """Deliveries that are due and first in their lines, of subscribers that are enabled; their next look put off."""
     earlier = aliased(Delivery)
@@ -59,6 +60,7 @@ def due(limit: int) -> list[wakeups.DeliveryOwed]:
         return [wakeups.DeliveryOwed(delivery_id) for delivery_id in rows]
 
 
+@again_if_contended
 def give_up() -> int:
     """End the deliveries that were tried (or rested) for too long; how many there were."""
     with transaction() as session:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry
 from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
@@ -77,6 +77,7 @@ class Rests:
 Progress = Goes | Parked | Rests
 
 
+@again_if_contended
 def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
     """Take the lease of a step for `owner`, a name that no other try has. Raises Unavailable."""
     lease_end = func.now() + timedelta(seconds=settings().lease_seconds)
@@ -165,6 +166,7 @@ def _read_trail(session: Session, job_id: str, stage: Stage) -> tuple[Entry, ...
     )
 
 
+@again_if_contended
 def renew(claim: Claim, entries: Sequence[Entry] = ()) -> None:
     """Write down what a half-done stage has learnt so far, and hold its lease anew. Raises LeaseLost, Unavailable."""
     with transaction() as session:
@@ -180,6 +182,7 @@ def renew(claim: Claim, entries: Sequence[Entry] = ()) -> None:
         _write_trail(session, claim, entries)
 
 
+@again_if_contended
 def finish(claim: Claim, outcome: Outcome) -> Progress:
     """Write down what came of a claimed stage and move the cursor, in one transaction.
 
@@ -338,6 +341,7 @@ def _write_patience(unreachable: Mapping[str, Patience]) -> dict[str, Any]:
     }
 
 
+@again_if_contended
 def due_steps(limit: int) -> list[wakeups.StepOwed]:
     """Steps that are owed and that no message seems to be under way for, their next look put off.
 

@@ -15,7 +15,7 @@ from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica
 from pipeline_core.faults import Point
 from pipeline_core.jobs import lifecycle
@@ -28,6 +28,7 @@ _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
 
 
+@again_if_contended
 def observe(job_id: str) -> None:
     """Ask the cluster how a job fares, and write down what it says. Harmless at any time, for any job.
 
@@ -223,6 +224,7 @@ def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
     )
 
 
+@again_if_contended
 def clean_up(job_id: str) -> bool:
     """End what an ended job may have left in the cluster; whether nothing of it is left.
 

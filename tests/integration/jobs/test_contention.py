@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Entry, TrailOutcome
@@ -46,3 +47,23 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
         renewed.result(20)
         stopped.result(20)
     assert job_of(job_id).state == "stopped"
+
+
+def test_what_gave_way_to_others_runs_again_as_a_whole() -> None:
+    first, second = submitted(), submitted()
+    tries: list[str] = []
+    both_hold_one = Barrier(2, timeout=20)
+
+    @again_if_contended
+    def touch(mine: str, other: str) -> None:
+        tries.append(mine)
+        with transaction() as session:
+            for place, job_id in enumerate((mine, other)):
+                session.execute(text("UPDATE jobs SET retried = retried + 1 WHERE id = :id"), {"id": job_id})
+                if place == 0 and len(tries) <= 2:
+                    both_hold_one.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(touch, (first, second), (second, first)))
+    assert (job_of(first).retried, job_of(second).retried) == (2, 2)
+    assert len(tries) == 3
