@@ -38,7 +38,12 @@ def observe(job_id: str) -> None:
     faults.reach(Point.CLUSTER_OBSERVED)
     with transaction() as session:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
-        if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
+        if job is None:
+            return
+        if JobState(job.state).final and job.cleanup == Cleanup.DONE and _runs(observation):
+            wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
+            job.cleanup = Cleanup.PENDING
+        if JobState(job.state).final or job.stage != Stage.CLUSTER:
             return
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
         if observation is None:
@@ -50,6 +55,12 @@ def observe(job_id: str) -> None:
             needless = ()
     if needless:
         cluster().delete(job_id, needless)
+
+
+def _runs(observation: Observation | None) -> bool:
+    """Whether something of a job is still to end: a launch that came late, and whose worker died before it learnt that
+    the job was stopped, is found by this."""
+    return observation is not None and any(not replica.state.ended for replica in observation.replicas)
 
 
 def _lost(session: Session, job: Job) -> Observation:
