@@ -63,6 +63,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # A Redis at its memory limit refuses commands; without this a worker would end at the first refusal.
+        "broker_channel_error_retry": True,
         "broker_pool_limit": 10,
         "task_queues": [Queue(name) for name in queues()],
         "task_create_missing_queues": False,

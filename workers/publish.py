@@ -23,11 +23,15 @@ log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 2.0
 """For so long after a failure nothing is tried: a request must not wait for a Redis that is known to be away."""
 
+TIMEOUT_SECONDS = 1.0
+"""How long a Redis that is there and does not answer is waited for."""
+
 _away_until = 0.0
 
 
 def install() -> None:
-    """Announce this process's wake-up calls through Celery."""
+    """Announce this process's wake-up calls through Celery. It must not consume: its patience with Redis is short."""
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "socket_timeout": TIMEOUT_SECONDS}
     wakeups.publish_with(publish)
 
 
