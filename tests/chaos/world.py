@@ -6,13 +6,14 @@ import os
 import signal
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg2
+from redis import Redis
 
 from tests.installation import Installation, installed, wait_for
 from tests.plugin_server import Call, PluginServer, serving
@@ -105,6 +106,10 @@ class World:
         with closing(psycopg2.connect(self.database_url)) as connection, connection.cursor() as cursor:
             cursor.execute(statement, values)
             return list(cursor.fetchall())
+
+    def redis(self) -> Redis:
+        """A client of the installation's broker."""
+        return Redis.from_url(self.service.environment["PIPELINE_REDIS_URL"])
 
     def states(self) -> dict[str, str]:
         """The state of every job by its name."""
@@ -231,18 +236,28 @@ def supervised(service: Installation) -> Iterator[None]:
 
 @contextmanager
 def a_world(
-    directory: Path, postgres_url: str, migrated_database: str, redis_url: str, **variables: str
+    directory: Path,
+    postgres_url: str,
+    migrated_database: str,
+    redis_url: str,
+    *,
+    prepare: Callable[[Installation], None] = lambda service: None,
+    **variables: str,
 ) -> Iterator[World]:
-    """An installation whose API runs already and that has all plugins; nothing else of it is started yet."""
+    """An installation whose API runs already and that has all plugins; nothing else of it is started yet.
+
+    `prepare` may change its services before the first of them starts.
+    """
     starts = directory / "starts"
     starts.mkdir()
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
         serving() as plugins,
-        installed(directory, database_url, redis_url, **QUICK, **variables) as service,
+        installed(directory, database_url, redis_url, **{**QUICK, **variables}) as service,
         supervised(service),
     ):
         world = World(service, plugins, database_url, starts)
+        prepare(service)
         service.start("api")
         wait_for(lambda: _answers(service), "the API")
         world.register()
