@@ -106,5 +106,9 @@ class Unavailable(PipelineError):
         self.retry_after = retry_after
 
 
+class Contended(Unavailable):
+    """Others were at work on the same; nothing was done, and at once it may be."""
+
+
 class ConfigurationError(PipelineError):
     """The service is configured in a way that it cannot run with."""

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from pipeline_core import canaries
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Job, Step
 from pipeline_core.stages.order import STAGES
@@ -54,6 +55,12 @@ def read() -> list[Gauge]:
                 {(): _number(session, select(func.count()).where(Job.cleanup == Cleanup.PENDING))},
             ),
             *_deliveries(session),
+            Gauge(
+                "pipeline_canary_age_seconds",
+                "Time since a message was last seen to arrive, by queue.",
+                ("queue",),
+                {(queue,): age for queue, age in canaries.ages(session).items()},
+            ),
         ]
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
 from sqlalchemy.orm import Session
 
-log = structlog.get_logger(__name__)
+from pipeline_core import faults
+from pipeline_core.faults import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +60,9 @@ def announce(session: Session) -> None:
     """Hand what was noted to the publisher."""
     noted: list[Wakeup] = session.info.pop(_NOTED, [])
     if noted and _publisher:
+        faults.reach(Point.WAKEUPS_NOTED, *map(_label, noted))
         _publisher[0](noted)
+
+
+def _label(wakeup: Wakeup) -> str:
+    return wakeup.stage if isinstance(wakeup, StepOwed) else type(wakeup).__name__

@@ -20,6 +20,7 @@ from pipeline_core.stages.order import STAGES, Stage
 
 HOOKS = "hooks"
 TICKS = "ticks"
+CANARY = "canary"
 TICK_SECONDS = {
     "tick.steps": 1.0,
     "tick.deliveries": 1.0,
@@ -27,6 +28,7 @@ TICK_SECONDS = {
     "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
+    "tick.canaries": 30.0,
 }
 """How often beat sends each tick."""
 
@@ -63,6 +65,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # A Redis at its memory limit refuses commands; without this a worker would end at the first refusal.
+        "broker_channel_error_retry": True,
         "broker_pool_limit": 10,
         "task_queues": [Queue(name) for name in queues()],
         "task_create_missing_queues": False,
@@ -99,7 +103,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": ["workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
+        "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "ticks", "canaries")],
     }
 
 

@@ -11,7 +11,8 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
+from pipeline_core.faults import Point
 from pipeline_core.stages.order import Stage
 from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, StepOwed, Wakeup
 from workers import chain
@@ -22,11 +23,15 @@ log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 2.0
 """For so long after a failure nothing is tried: a request must not wait for a Redis that is known to be away."""
 
+TIMEOUT_SECONDS = 1.0
+"""How long a Redis that is there and does not answer is waited for."""
+
 _away_until = 0.0
 
 
 def install() -> None:
-    """Announce this process's wake-up calls through Celery."""
+    """Announce this process's wake-up calls through Celery. It must not consume: its patience with Redis is short."""
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "socket_timeout": TIMEOUT_SECONDS}
     wakeups.publish_with(publish)
 
 
@@ -48,6 +53,8 @@ def send(wakeup: Wakeup) -> None:
     match wakeup:
         case StepOwed(job_id, epoch, stage, parked_epoch):
             parked = () if parked_epoch is None else chain.take_parked(job_id, parked_epoch)
+            if parked:
+                faults.reach(Point.CHAIN_TAKEN)
             stages = parked if parked and parked[0] == stage else chain.from_stage(Stage(stage))
             chain.publish(job_id, epoch, stages)
         case DeliveryOwed(delivery_id):

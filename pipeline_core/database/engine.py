@@ -17,9 +17,10 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, Opera
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from pipeline_core import wakeups
-from pipeline_core.errors import ConfigurationError, Unavailable
+from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.settings import settings
 
 _engines: dict[int, Engine] = {}
@@ -110,17 +111,19 @@ def transaction() -> Iterator[Session]:
     """A session in a transaction: committed at the end of the block, rolled back when it raises.
 
     What was noted with `wakeups.after_commit` is announced once the commit has succeeded. Raises Unavailable when the
-    database is away; nothing of the block is kept then.
+    database is away, and Contended when it chose this transaction to give way; nothing of the block is kept then.
     """
     session = Session(engine(), expire_on_commit=False)
     try:
         with session.begin():
             yield session
     except PoolTimeout as error:
-        raise Unavailable("The service is too busy; try again later.") from error
-    except (OperationalError, InterfaceError) as error:
+        raise Unavailable("All connections to the database are in use; try again later.") from error
+    except DBAPIError as error:
         if is_away(error):
             raise Unavailable("The database is away; try again later.") from error
+        if gave_way(error):
+            raise Contended("Others were at work on the same; try again.", retry_after=1) from error
         raise
     finally:
         session.close()
@@ -128,7 +131,25 @@ def transaction() -> Iterator[Session]:
 
 
 def is_away(error: DBAPIError) -> bool:
-    """Whether the database could not be reached, as against a statement that it refused."""
-    code = getattr(error.orig, "pgcode", None)
-    # Class 57P0x: the server is shutting down, starting up, or has ended this connection.
-    return error.connection_invalidated or code is None or code.startswith(("57P", "08", "53"))
+    """Whether the database could not be reached or did not answer in time, as against a statement that it refused."""
+    if error.connection_invalidated:
+        return True
+    code = _code(error)
+    # 57: it is shutting down, starting up, or has ended this connection or statement. 55P03: a lock was not to be had.
+    kinds = ("57", "08", "53", "55P03")
+    return isinstance(error, OperationalError | InterfaceError) and (not code or code.startswith(kinds))
+
+
+def gave_way(error: DBAPIError) -> bool:
+    """Whether PostgreSQL ended the transaction for others' sake: a deadlock, or no serial order."""
+    return _code(error) in ("40P01", "40001")
+
+
+def _code(error: DBAPIError) -> str:
+    return getattr(error.orig, "pgcode", None) or ""
+
+
+again_if_contended = retry(
+    retry=retry_if_exception_type(Contended), stop=stop_after_attempt(4), wait=wait_random(0.0, 0.1), reraise=True
+)
+"""For functions that are one transaction and nothing else: they run again when they gave way to others."""

@@ -12,10 +12,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
+from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
@@ -25,9 +26,6 @@ from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
 from pipeline_core.times import rfc3339
 
-LEASE_MARGIN = 30.0
-"""Seconds beyond the subscriber's time-out after which another worker may take a delivery over."""
-
 
 @dataclass(frozen=True, slots=True)
 class Telling:
@@ -36,6 +34,7 @@ class Telling:
     delivery_id: str
     job_id: str
     sequence: int
+    state: str
     plugin_key: str
     attempt: int
     give_up_at: datetime
@@ -62,8 +61,11 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
     telling = claim(delivery_id, owner)
     if telling is None:
         return None
+    faults.reach(Point.HOOK_CLAIMED, telling.state)
     verdict = tell(telling)
+    faults.reach(Point.HOOK_TOLD, telling.state)
     finish(telling, owner, verdict)
+    faults.reach(Point.HOOK_FINISHED, telling.state)
     return verdict.status
 
 
@@ -78,6 +80,7 @@ def blocked() -> ColumnElement[bool]:
     )
 
 
+@again_if_contended
 def claim(delivery_id: str, owner: str) -> Telling | None:
     """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
     with transaction() as session:
@@ -86,7 +89,8 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
         plugin = plugins.get(key) if key else None
         if plugin is None:
             return None
-        lease = timedelta(seconds=plugin.timeout_seconds + LEASE_MARGIN)
+        # The call takes at most the subscriber's time-out, and what comes before and after it is short.
+        lease = timedelta(seconds=plugin.timeout_seconds + settings().lease_seconds)
         row = session.execute(
             update(Delivery)
             .where(
@@ -108,6 +112,7 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
             delivery_id=delivery_id,
             job_id=event.job_id,
             sequence=event.sequence,
+            state=event.state,
             plugin_key=plugin.key,
             attempt=row.attempts,
             give_up_at=row.give_up_at,
@@ -167,6 +172,7 @@ def backoff(attempt: int, limits: Settings) -> float:
     return longest * random.uniform(0.5, 1.0)
 
 
+@again_if_contended
 def finish(telling: Telling, owner: str, verdict: Verdict) -> None:
     """Write down what came of a try. Does nothing when the lease has gone to someone else meanwhile."""
     moment = now()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
@@ -27,6 +27,7 @@ CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """What can be sent again."""
 
 
+@again_if_contended
 def due() -> list[wakeups.DeliveryOwed]:
     """Deliveries to be tried now, their next look put off: due, first in their lines, of subscribers that are enabled.
 
@@ -79,6 +80,7 @@ def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
     )
 
 
+@again_if_contended
 def give_up() -> int:
     """End the deliveries that were tried (or rested) for too long, and those whose subscriber is no more; how many."""
     over = Delivery.give_up_at < func.now()

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, TrailEntry
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.jobs import lifecycle, rollup
@@ -28,6 +28,7 @@ def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
     return job
 
 
+@again_if_contended
 def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
     """Stop a job, whatever it does; a stopped one stays so.
 
@@ -56,6 +57,7 @@ def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
         wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
 
 
+@again_if_contended
 def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = None, ask_again: bool = False) -> None:
     """Let a suspended job go on with the next gate that has not answered (or ask the plugin that failed once more).
 

@@ -17,10 +17,11 @@ from typing import Any
 from sqlalchemy import Interval, Select, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry, table
+from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
@@ -78,6 +79,7 @@ class Rests:
 Progress = Goes | Parked | Rests
 
 
+@again_if_contended
 def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
     """Take the lease of a step for `owner`, a name that no other try has. Raises Unavailable."""
     with transaction() as session:
@@ -181,6 +183,7 @@ def _read_trail(session: Session, job_id: str, stage: Stage) -> tuple[Entry, ...
     )
 
 
+@again_if_contended
 def renew(claim: Claim, entries: Sequence[Entry] = ()) -> None:
     """Write down what a half-done stage has learnt so far, and hold its lease anew. Raises LeaseLost, Unavailable."""
     with transaction() as session:
@@ -196,6 +199,7 @@ def renew(claim: Claim, entries: Sequence[Entry] = ()) -> None:
         _write_trail(session, claim, entries)
 
 
+@again_if_contended
 def finish(claim: Claim, outcome: Outcome) -> Progress:
     """Write down what came of a claimed stage and move the cursor, in one transaction.
 
@@ -205,19 +209,25 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
     with transaction() as session, session.no_autoflush:
         job = _lock(session, claim)
         _write_trail(session, claim, getattr(outcome, "trail", ()))
-        match outcome:
-            case Advance():
-                return _advance(session, job, claim, outcome)
-            case Suspend():
-                return _suspend(session, job, claim, outcome)
-            case Stop():
-                lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=claim.header)
-            case Fail():
-                lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
-            case Postpone():
-                _postpone(session, job, claim, outcome)
-            case Launched():
-                _launched(session, job, claim, outcome)
+        progress = _write_outcome(session, job, claim, outcome)
+        faults.reach(Point.STAGE_FINISHING, claim.stage, claim.name)
+    return progress
+
+
+def _write_outcome(session: Session, job: Job, claim: Claim, outcome: Outcome) -> Progress:
+    match outcome:
+        case Advance():
+            return _advance(session, job, claim, outcome)
+        case Suspend():
+            return _suspend(session, job, claim, outcome)
+        case Stop():
+            lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=claim.header)
+        case Fail():
+            lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
+        case Postpone():
+            _postpone(session, job, claim, outcome)
+        case Launched():
+            _launched(session, job, claim, outcome)
     return Rests()
 
 
@@ -354,6 +364,7 @@ def _write_patience(unreachable: Mapping[str, Patience]) -> dict[str, Any]:
     }
 
 
+@again_if_contended
 def due_steps(limit: int) -> list[wakeups.StepOwed]:
     """Steps that are owed and that no message seems to be under way for, their next look put off.
 

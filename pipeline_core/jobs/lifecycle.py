@@ -39,9 +39,11 @@ REACHES_CLUSTER = (Stage.LAUNCH, Stage.CLUSTER)
 def lock(session: Session, job_id: str) -> Job:
     """The job, locked until the transaction's end. Every change of a job begins with this.
 
-    Raises NotFound when there is no such job.
+    Rows that only refer to the job can be written meanwhile: a worker that holds its step and writes its trail must not
+    wait for one that holds the job and waits for the step. Raises NotFound when there is no such job.
     """
-    job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
+    statement = select(Job).where(Job.id == job_id).with_for_update(key_share=True)
+    job = session.execute(statement).scalar_one_or_none()
     if job is None:
         raise NotFound(f'There is no job "{job_id}".')
     return job

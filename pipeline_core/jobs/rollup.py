@@ -11,12 +11,13 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
+from pipeline_core.faults import Point
 from pipeline_core.jobs import lifecycle
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -44,15 +45,22 @@ _KNOWN = (
 """The states of a job's roles beside each of its replicas; one row without a replica when there is none yet."""
 
 
+@again_if_contended
 def observe(job_id: str) -> None:
     """Ask the cluster how a job fares, and write down what it says. Harmless at any time, for any job.
 
     Raises ClusterAway, Unavailable.
     """
     observation = cluster().observe(job_id)
+    faults.reach(Point.CLUSTER_OBSERVED)
     with transaction() as session:
-        job = session.execute(select(Job).where(Job.id == job_id).with_for_update()).scalar_one_or_none()
-        if job is None or job.stage != Stage.CLUSTER or JobState(job.state).final:
+        job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
+        if job is None:
+            return
+        if JobState(job.state).final and job.cleanup == Cleanup.DONE and _runs(observation):
+            wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
+            job.cleanup = Cleanup.PENDING
+        if JobState(job.state).final or job.stage != Stage.CLUSTER:
             return
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
         if observation is None:
@@ -64,6 +72,12 @@ def observe(job_id: str) -> None:
             needless = ()
     if needless:
         cluster().delete(job_id, needless)
+
+
+def _runs(observation: Observation | None) -> bool:
+    """Whether something of a job is still to end: a launch that came late, and whose worker died before it learnt that
+    the job was stopped, is found by this."""
+    return observation is not None and any(not replica.state.ended for replica in observation.replicas)
 
 
 def _lost(session: Session, job: Job) -> Observation:
@@ -239,6 +253,7 @@ def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
     )
 
 
+@again_if_contended
 def clean_up(job_id: str) -> bool:
     """End what an ended job may have left in the cluster; whether nothing of it is left.
 
@@ -246,6 +261,7 @@ def clean_up(job_id: str) -> bool:
     """
     if not cluster().delete(job_id):
         return False
+    faults.reach(Point.CLUSTER_CLEARED)
     with transaction() as session:
         return (
             session.execute(

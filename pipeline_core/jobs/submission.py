@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from pipeline_core import wakeups
 from pipeline_core.body import Body, shown
 from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import IdempotencyKey, Job, JobDocument, table
 from pipeline_core.errors import Conflict, Forbidden, MissingParameter
@@ -132,6 +132,7 @@ def _namespace(job: Mapping[str, Any], named: str) -> str:
     return allowed_namespace(chosen or settings().namespaces[0], "jobNameSpace")
 
 
+@again_if_contended
 def submit(
     submission: Submission,
     actor: Actor,

@@ -78,6 +78,11 @@ class Claim:
     unreachable: Mapping[str, Patience] = field(default_factory=dict)
     trail: Sequence[Entry] = ()
 
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.header["jobName"])
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advance:

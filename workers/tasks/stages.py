@@ -9,8 +9,11 @@ from functools import partial
 import structlog
 from celery import Task
 from celery.exceptions import Ignore, SoftTimeLimitExceeded
+from celery.signals import task_postrun
 
+from pipeline_core import faults
 from pipeline_core.errors import Unavailable
+from pipeline_core.faults import Point
 from pipeline_core.jobs import cursor, rollup
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal
 from pipeline_core.settings import settings
@@ -45,8 +48,11 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
                 raise Ignore
         structlog.contextvars.bind_contextvars(request_id=claim.request_id)
         with beating(claim):
+            faults.reach(Point.STAGE_CLAIMED, stage, claim.name)
             result = outcome(claim)
+            faults.reach(Point.STAGE_ANSWERED, stage, claim.name)
         progress = cursor.finish(claim, result)
+        faults.reach(Point.STAGE_FINISHED, stage, claim.name)
     except Unavailable as error:
         # The step stays owed: its lease runs out, or it was never taken, and a tick brings it back.
         log.warning("stage given up: the database is away", error=error.message)
@@ -64,10 +70,17 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
                 chain.publish(job_id, epoch, chain.from_stage(following))
         case Parked(parked_epoch, stages):
             log.info("job suspended")
+            faults.reach(Point.CHAIN_PARKING, claim.name)
             chain.park(job_id, parked_epoch, stages)
+            faults.reach(Point.CHAIN_PARKED, claim.name)
             raise Ignore
         case _:
             raise Ignore
+
+
+@task_postrun.connect
+def _sent(args: tuple[object, ...], **_: object) -> None:
+    faults.reach(Point.STAGE_SENT, *map(str, args))
 
 
 def outcome(claim: Claim) -> Outcome:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import Any
 
 import structlog
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
+from pipeline_core import faults
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Unavailable
+from pipeline_core.faults import Point
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cursor, rollup, suspensions
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
+from pipeline_core.wakeups import Wakeup
 from workers import chain, publish
-from workers.app import HOOKS, app, stage_queue
+from workers.app import CANARY, HOOKS, app, queues, stage_queue
 
 log = structlog.get_logger(__name__)
 
 BATCH = 500
+CANARY_LIMIT = 100
+"""A queue in which so many messages wait gets no canary more."""
 
 
 def tick(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """A task that another tick makes good when the database or the cluster is away."""
+    """A task that another tick makes good when the database, Redis or the cluster is away."""
 
     def register(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def run(*args: Any) -> None:
             try:
                 function(*args)
-            except (Unavailable, ClusterAway) as error:
-                log.warning("tick given up", tick=name, error=error.message)
+            except (Unavailable, ClusterAway, RedisError, OperationalError) as error:
+                log.warning("tick given up", tick=name, error=str(error))
 
         return app.task(run, name=name)
 
@@ -46,24 +53,39 @@ def queue_length(names: list[str]) -> int:
     return sum(lengths)
 
 
+def send(tick: str, found: Sequence[Wakeup]) -> None:
+    """Send what a sweep has found."""
+    if found:
+        faults.reach(Point.TICK_FOUND, tick)
+        publish.publish(found)
+
+
 @tick("tick.steps")
 def steps() -> None:
     """Send the steps that are owed and due: lost messages, dead workers, plugins that are to be asked again."""
     if queue_length([stage_queue(stage) for stage in STAGES]) < settings().wake_queue_limit:
-        publish.publish(cursor.due_steps(BATCH))
+        send("steps", cursor.due_steps(BATCH))
 
 
 @tick("tick.deliveries")
 def due_deliveries() -> None:
     """Send the deliveries that are due."""
     if queue_length([HOOKS]) < settings().wake_queue_limit:
-        publish.publish(deliveries.due())
+        send("deliveries", deliveries.due())
 
 
 @tick("tick.give-up")
 def give_up() -> None:
     """Give up the deliveries that were tried for too long."""
     deliveries.give_up()
+
+
+@tick("tick.canaries")
+def send_canaries() -> None:
+    """Send a canary through every queue, but not without end through one that nobody serves."""
+    for queue in queues():
+        if queue_length([queue]) < CANARY_LIMIT:
+            app.send_task(CANARY, (queue,), queue=queue)
 
 
 @tick("tick.suspensions")

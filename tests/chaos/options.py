@@ -1,0 +1,12 @@
+"""Options of the tests that go on for as long as wished."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("chaos")
+    group.addoption("--race-rounds", type=int, default=4, help="how often each race is run")
+    group.addoption("--storm-jobs", type=int, default=60, help="how many jobs go through the storm")
+    group.addoption("--storm-seed", type=int, default=None, help="what decides who is killed when; random if not given")

@@ -1,0 +1,107 @@
+"""Every point where two things have to agree: a process that ends exactly there costs time, and no job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipeline_core.faults import Point
+from pipeline_core.stages.order import STAGES, Stage
+from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
+from tests.installation import wait_for
+
+STAGE_POINTS = (Point.STAGE_CLAIMED, Point.STAGE_ANSWERED, Point.STAGE_FINISHING, Point.STAGE_FINISHED)
+PARKING_POINTS = (Point.CHAIN_PARKING, Point.CHAIN_PARKED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job to which something happens: `exit` ends a worker's child, `kill` the whole worker."""
+
+    name: str
+    fault: str
+    suspended: bool = False
+
+
+def _named(point: Point, *labels: str, action: str = "exit", suspended: bool = False) -> Case:
+    name = "-".join([point.replace(".", "-"), *(label.replace(".", "-") for label in labels), action])
+    return Case(name, "@".join([point, *labels, name]) + f":{action}", suspended)
+
+
+BY_JOB = [
+    *(_named(point, stage) for stage in STAGES for point in STAGE_POINTS),
+    *(_named(point, GATES[0]) for point in (Point.GATE_ANSWERED,)),
+    _named(Point.GATE_ANSWERED, GATES[1]),
+    _named(Point.GATE_WRITTEN),
+    *(_named(point, suspended=True) for point in PARKING_POINTS),
+    *(_named(point, stage, action="kill") for point, stage in zip(STAGE_POINTS, STAGES[2:], strict=True)),
+    _named(Point.STAGE_FINISHED, Stage.GATES, action="raise"),
+]
+"""Each of these happens to a job of its own."""
+
+BY_PROCESS = [
+    *(f"{Point.STAGE_SENT}@{stage}:exit" for stage in STAGES),
+    f"{Point.CHAIN_TAKEN}:kill",
+    f"{Point.WAKEUPS_NOTED}@{Stage.TRANSLATE}:exit",
+    f"{Point.WAKEUPS_NOTED}@{Stage.GATES}:kill",
+    f"{Point.WAKEUPS_NOTED}@DeliveryOwed:exit:3",
+    f"{Point.WAKEUPS_NOTED}@CleanupOwed:exit:2",
+    *(
+        f"{point}@{state}:exit"
+        for point in (Point.HOOK_CLAIMED, Point.HOOK_TOLD, Point.HOOK_FINISHED)
+        for state in ("waiting", "running", "succeeded")
+    ),
+    f"{Point.HOOK_TOLD}@suspended:kill",
+    f"{Point.TICK_FOUND}@steps:exit:2",
+    f"{Point.TICK_FOUND}@deliveries:exit:2",
+    f"{Point.CLUSTER_OBSERVED}:exit:3",
+    f"{Point.CLUSTER_CLEARED}:exit:2",
+]
+"""These happen to whichever job comes by."""
+
+
+@pytest.fixture(scope="module")
+def ended(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
+) -> Iterator[World]:
+    """All cases in one installation, at their ends."""
+    directory = tmp_path_factory.mktemp("crashes")
+    faults = directory / "faults"
+    faults.mkdir()
+    with a_world(
+        directory,
+        postgres_url,
+        migrated_database,
+        redis_url,
+        PIPELINE_FAULT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
+        PIPELINE_FAULT_DIR=str(faults),
+    ) as world:
+        world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
+        for case in BY_JOB:
+            world.submit(case.name, park=case.suspended)
+        world.resume_when_suspended(*(case.name for case in BY_JOB if case.suspended))
+        world.wait_ended()
+        yield world
+
+
+@pytest.mark.parametrize("case", BY_JOB, ids=[case.name for case in BY_JOB])
+def test_a_process_that_ends_there_costs_no_job_and_doubles_nothing(ended: World, case: Case) -> None:
+    happened(ended, case.fault)
+    ended.check(case.name, SUSPENDED if case.suspended else STRAIGHT)
+
+
+@pytest.mark.parametrize("fault", BY_PROCESS)
+def test_it_happened_to_some_job_and_all_ended_well(ended: World, fault: str) -> None:
+    happened(ended, fault)
+    assert set(ended.states().values()) == {"succeeded"}
+
+
+def happened(world: World, fault: str) -> None:
+    """The fault happened as often as it was to."""
+    point, _, rest = fault.partition(":")
+    times = int(rest.partition(":")[2] or 1)
+    faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
+    wait_for(lambda: len(list(faults.glob(f"{point}#*"))) == times, f"{fault} to happen; {sorted(faults.iterdir())}", 1)

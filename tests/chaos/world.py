@@ -1,0 +1,270 @@
+"""A whole installation with a plugin in every stage, kept alive by a supervisor, and what must hold of every job in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+from redis import Redis
+
+from tests.installation import Installation, installed, wait_for
+from tests.plugin_server import Call, PluginServer, serving
+from tests.servers import fresh_database
+
+QUICK = {
+    "PIPELINE_LEASE_SECONDS": "2",
+    "PIPELINE_WAKE_AFTER_SECONDS": "2",
+    "PIPELINE_RECONCILE_SECONDS": "3",
+    "PIPELINE_HOOK_RETRY_MIN_SECONDS": "0.2",
+    "PIPELINE_STOP_GRACE_SECONDS": "1",
+}
+ROLES = ("chief", "worker")
+STRAIGHT = ["waiting", "running", "succeeded"]
+SUSPENDED = ["waiting", "suspended", "waiting", "running", "succeeded"]
+PATIENCE = 120.0
+
+TRANSLATOR = "TemplateTranslator.translator.tests"
+FACTORS = "FactorGenerator.priority.tests"
+GATES = ("AccessGate.first.tests", "AccessGate.second.tests")
+DECORATOR = "TemplateDecorator.decorator.tests"
+BINDER = "SchedulerBinder.binder.tests"
+PLUGINS = (TRANSLATOR, FACTORS, *GATES, DECORATOR, BINDER)
+
+
+@dataclass
+class World:
+    """`starts` is where every replica leaves a line when it starts, in a file of its job's name."""
+
+    service: Installation
+    plugins: PluginServer
+    database_url: str
+    starts: Path
+    jobs: dict[str, str] = field(default_factory=dict)
+
+    def register(self) -> None:
+        """One plugin for every stage, two gates, and a subscriber that hears of everything."""
+        serve, register = self.plugins.plugin, self.service.register
+        register(
+            "translator", _plugin("TemplateTranslator", serve("/translator", lambda packet: packet["job"]["makes"]))
+        )
+        register("priority", _plugin("FactorGenerator", serve("/priority", lambda _: {"topic": "p", "advice": 1})))
+        register("first", _plugin("AccessGate", serve("/first", _first_gate)))
+        register("second", _plugin("AccessGate", serve("/second", lambda _: {"decision": "pass"})))
+        register("decorator", _plugin("TemplateDecorator", serve("/decorator", lambda packet: packet["job"])))
+        register("binder", _plugin("SchedulerBinder", serve("/binder", lambda packet: packet["job"])))
+        register("hook", _plugin("LifeHook", serve("/hook", lambda _: "OK")))
+
+    def submit(self, name: str, *, seconds: float = 0, **header: Any) -> str:
+        """Submit a job that needs every stage; its replicas leave a line each, and run for so long."""
+        script = f'echo {{role}} >> "{self.starts / name}"; exec sleep {seconds}'
+        container = {"name": "main", "image": "busybox"}
+        taskset = {
+            "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+            "kind": "TaskSet",
+            "metadata": {},
+            "spec": {
+                "roles": [
+                    {
+                        "name": role,
+                        "replicas": 1,
+                        "template": {
+                            "spec": {
+                                "containers": [{**container, "command": ["sh", "-c", script.replace("{role}", role)]}]
+                            }
+                        },
+                    }
+                    for role in ROLES
+                ]
+            },
+        }
+        job = {"kind": "Training", "makes": taskset}
+        # The same key, so that a submission whose answer was lost can be sent again.
+        key = {"Idempotency-Key": name}
+        body = {"userID": "u1", "jobName": name, "jobKind": "Training", "header": header, "job": job}
+
+        def submitted() -> str | None:
+            with suppress(OSError):
+                response = self.service.ask("POST", "/v1/job", body, **key)
+                if response.status_code != 503:
+                    assert response.status_code == 200, response.text
+                    return str(response.json()["payload"]["jobID"])
+            return None
+
+        self.jobs[name] = wait_for(submitted, f"{name} to be taken", PATIENCE)
+        return self.jobs[name]
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What the record says. Where a list of values goes: `= ANY(%s)`."""
+        with closing(psycopg2.connect(self.database_url)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return list(cursor.fetchall())
+
+    def redis(self) -> Redis:
+        """A client of the installation's broker."""
+        return Redis.from_url(self.service.environment["PIPELINE_REDIS_URL"])
+
+    def states(self) -> dict[str, str]:
+        """The state of every job by its name."""
+        return dict(self.rows("SELECT name, state FROM jobs"))
+
+    def wait_ended(self, *names: str, seconds: float = PATIENCE) -> None:
+        """Wait until these jobs (all, if none is named) are over and cleaned up, and nobody is still to be told of one."""
+        ids = [self.jobs[name] for name in names or self.jobs]
+        open_jobs = (
+            "SELECT name, state, stage, reason, cleanup FROM jobs WHERE id = ANY(%s)"
+            " AND (finished_at IS NULL OR cleanup = 'pending'"
+            " OR EXISTS (SELECT FROM deliveries d WHERE d.job_id = jobs.id AND d.status = 'waiting'))"
+        )
+        try:
+            wait_for(lambda: not self.rows(open_jobs, ids), "the jobs to end", seconds)
+        except AssertionError as error:
+            steps = self.rows("SELECT * FROM steps WHERE job_id = ANY(%s)", ids)
+            raise AssertionError(f"{error}: {self.rows(open_jobs, ids)}; steps: {steps}") from None
+
+    def resume_when_suspended(self, *names: str) -> None:
+        """Resume each of these jobs once, when its gate has suspended it; an answer may be lost on its way."""
+
+        def resumed(name: str) -> bool:
+            state, suspended = self.rows(
+                "SELECT state, EXISTS (SELECT FROM events e WHERE e.job_id = jobs.id AND e.state = 'suspended')"
+                " FROM jobs WHERE name = %s",
+                name,
+            )[0]
+            if state == "suspended":
+                with suppress(OSError):
+                    self.service.ask("PUT", f"/v1/job/resume/{self.jobs[name]}")
+            return bool(suspended) and state != "suspended"
+
+        for name in names:
+            wait_for(lambda name=name: resumed(name), f"{name} to be resumed", PATIENCE)  # type: ignore[misc]
+
+    def check(self, name: str, events: list[str] = STRAIGHT) -> None:
+        """What must hold of a job that was to succeed, whatever died on its way."""
+        job_id = self.jobs[name]
+        ((state, reason),) = self.rows("SELECT state, reason FROM jobs WHERE id = %s", job_id)
+        assert state == "succeeded", reason
+        assert self.rows("SELECT count(*) FROM jobs WHERE name = %s", name) == [(1,)], "it was taken once"
+        self.check_events(name, events)
+        self.check_trail(name)
+        self.check_launched_once(name)
+
+    def check_launched_once(self, name: str) -> None:
+        """Each replica was started once."""
+        assert sorted((self.starts / name).read_text().split()) == list(ROLES)
+
+    def check_trail(self, name: str) -> None:
+        """Each plugin's answer is written down once, and however often it was asked, it could tell that it was."""
+        job_id = self.jobs[name]
+        trail = self.rows(
+            "SELECT plugin_key, outcome, asking FROM trail WHERE job_id = %s AND outcome <> 'resumed'", job_id
+        )
+        assert Counter(trail) == Counter((key, "answered", 1) for key in PLUGINS)
+        keys = {call.headers["Idempotency-Key"] for call in self._calls(job_id) if call.path != "/hook"}
+        assert keys == {f"{job_id}:{stage}:{plugin}:1" for stage, plugin in _ASKED}
+
+    def check_events(self, name: str, events: list[str]) -> None:
+        """Every change was written down once and in order, and the subscriber heard of each, in order."""
+        job_id = self.jobs[name]
+        written = self.rows("SELECT sequence, state FROM events WHERE job_id = %s ORDER BY sequence", job_id)
+        assert written == list(enumerate(events, 1))
+        statuses = self.rows("SELECT sequence, status FROM deliveries WHERE job_id = %s ORDER BY sequence", job_id)
+        assert statuses == [(sequence, "delivered") for sequence, _ in written]
+        told = [call for call in self._calls(job_id) if call.path == "/hook"]
+        ids: dict[int, set[str]] = defaultdict(set)
+        for call in told:
+            ids[call.body["sequence"]].add(call.headers["Idempotency-Key"])
+        assert [len(ids[sequence]) for sequence, _ in written] == [1] * len(written), (
+            "told again under the same id only"
+        )
+        order = [call.body["sequence"] for call in told]
+        assert order == sorted(order), "told in order"
+
+    def _calls(self, job_id: str) -> list[Call]:
+        return [
+            call
+            for call in list(self.plugins.calls)
+            if job_id in (call.body.get("id"), call.body.get("header", {}).get("jobID"))
+        ]
+
+
+_ASKED = (
+    ("translate", TRANSLATOR),
+    ("factors", FACTORS),
+    *(("gates", gate) for gate in GATES),
+    ("decorate", DECORATOR),
+    ("bind", BINDER),
+)
+
+
+def _plugin(kind: str, address: str) -> dict[str, Any]:
+    return {"pluginType": kind, "callAddress": address, "timeoutSeconds": 2 if kind == "LifeHook" else 10}
+
+
+def _first_gate(packet: dict[str, Any]) -> dict[str, Any]:
+    return {"decision": "suspend" if packet["header"].get("park") else "pass"}
+
+
+@contextmanager
+def supervised(service: Installation) -> Iterator[None]:
+    """Start whatever of the service ends again, at once, as its supervisor would, until the block ends."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            for name, process in list(service.processes.items()):
+                if process.poll() is not None and service.processes.get(name) is process:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    service.start(name)
+
+    thread = threading.Thread(target=look, daemon=True, name="supervisor")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def a_world(
+    directory: Path,
+    postgres_url: str,
+    migrated_database: str,
+    redis_url: str,
+    *,
+    prepare: Callable[[Installation], None] = lambda service: None,
+    **variables: str,
+) -> Iterator[World]:
+    """An installation whose API runs already and that has all plugins; nothing else of it is started yet.
+
+    `prepare` may change its services before the first of them starts.
+    """
+    starts = directory / "starts"
+    starts.mkdir()
+    with (
+        fresh_database(postgres_url, template=migrated_database) as database_url,
+        serving() as plugins,
+        installed(directory, database_url, redis_url, **{**QUICK, **variables}) as service,
+        supervised(service),
+    ):
+        world = World(service, plugins, database_url, starts)
+        prepare(service)
+        service.start("api")
+        wait_for(lambda: _answers(service), "the API")
+        world.register()
+        yield world
+
+
+def _answers(service: Installation) -> bool:
+    with suppress(OSError):
+        return service.ask("GET", "/readyz").status_code == 200
+    return False

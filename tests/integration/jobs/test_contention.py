@@ -1,0 +1,69 @@
+"""Transactions that are in each other's way."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from pipeline_core.clock import now
+from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.jobs import control, cursor
+from pipeline_core.stages.order import Stage
+from pipeline_core.stages.outcomes import Advance, Entry, TrailOutcome
+from tests.installation import wait_for
+from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
+
+pytestmark = pytest.mark.usefixtures("service_settings")
+
+
+def somebody_waits_for_a_lock() -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with transaction() as session:
+        return bool(session.scalar(text(waiting)))
+
+
+def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = submitted()
+    cursor.finish(claimed(job_id), Advance())
+    with transaction() as session:
+        session.execute(text("UPDATE steps SET stage = 'gates' WHERE job_id = :id"), {"id": job_id})
+    claim = claimed(job_id, Stage.GATES)
+    write = cursor._write_trail
+
+    def write_late(*arguments: Any) -> None:
+        wait_for(somebody_waits_for_a_lock, "the stop to wait for the step")
+        write(*arguments)
+
+    monkeypatch.setattr(cursor, "_write_trail", write_late)
+    entry = Entry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
+    with ThreadPoolExecutor(2) as pool:
+        renewed = pool.submit(cursor.renew, claim, [entry])
+        wait_for(lambda: renewed.running(), "the answer to be on its way")
+        stopped = pool.submit(control.stop, job_id, ADMIN)
+        renewed.result(20)
+        stopped.result(20)
+    assert job_of(job_id).state == "stopped"
+
+
+def test_what_gave_way_to_others_runs_again_as_a_whole() -> None:
+    first, second = submitted(), submitted()
+    tries: list[str] = []
+    both_hold_one = Barrier(2, timeout=20)
+
+    @again_if_contended
+    def touch(mine: str, other: str) -> None:
+        tries.append(mine)
+        with transaction() as session:
+            for place, job_id in enumerate((mine, other)):
+                session.execute(text("UPDATE jobs SET retried = retried + 1 WHERE id = :id"), {"id": job_id})
+                if place == 0 and len(tries) <= 2:
+                    both_hold_one.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(touch, (first, second), (second, first)))
+    assert (job_of(first).retried, job_of(second).retried) == (2, 2)
+    assert len(tries) == 3

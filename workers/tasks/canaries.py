@@ -1,0 +1,21 @@
+"""The task that shows that a queue is served."""
+
+from __future__ import annotations
+
+import structlog
+from celery import Task
+
+from pipeline_core import canaries
+from pipeline_core.errors import Unavailable
+from workers.app import CANARY, app
+
+log = structlog.get_logger(__name__)
+
+
+@app.task(name=CANARY, bind=True)
+def arrive(task: Task, queue: str) -> None:
+    """Say that this queue's messages arrive."""
+    try:
+        canaries.arrived(queue, str(task.request.hostname))
+    except Unavailable as error:
+        log.warning("canary lost: the database is away", queue=queue, error=error.message)
