@@ -74,7 +74,8 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
             chain.park(job_id, parked_epoch, stages)
             faults.reach(Point.CHAIN_PARKED, claim.name)
             raise Ignore
-        case _:
+        case _ if task.request.chain:
+            # After the last stage there is nothing to keep back, and Celery takes long over an exception.
             raise Ignore
 
 
