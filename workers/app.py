@@ -25,6 +25,8 @@ TICK_SECONDS = {
     "tick.suspensions": 1.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
+    "tick.retention": 10.0,
+    "tick.canary": 15.0,
 }
 """How often beat sends each tick."""
 
@@ -88,6 +90,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_soft_shutdown_timeout": 30,
         "worker_enable_remote_control": True,
+        "worker_send_task_events": settings.task_events,
         "control_queue_ttl": 300,
         "control_queue_expires": 300,
         "enable_utc": True,
@@ -97,7 +100,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": ["workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
+        "imports": ["workers.signs", "workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
     }
 
 

@@ -1,0 +1,23 @@
+"""How many messages wait in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline_core.settings import settings
+from workers import chain
+from workers.app import queues
+
+
+def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
+    """Messages that wait in each of these queues, or in all. Raises RedisError."""
+    chosen = queues() if names is None else names
+    pipe = chain.redis().pipeline(transaction=False)
+    for name in chosen:
+        pipe.llen(f"{settings().redis_prefix}{name}")
+    return dict(zip(chosen, pipe.execute(), strict=True))
+
+
+def unacknowledged() -> int:
+    """Messages that workers have taken and not acknowledged yet. Raises RedisError."""
+    return int(chain.redis().hlen(f"{settings().redis_prefix}unacked"))
