@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline_core.settings import settings
+from pipeline_core.status import Queues
 from workers import chain
 from workers.app import queues
 
@@ -18,6 +19,6 @@ def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
     return dict(zip(chosen, pipe.execute(), strict=True))
 
 
-def unacknowledged() -> int:
-    """Messages that workers have taken and not acknowledged yet. Raises RedisError."""
-    return int(chain.redis().hlen(f"{settings().redis_prefix}unacked"))
+def standing() -> Queues:
+    """All queues, and what workers have taken from them and not acknowledged yet. Raises RedisError."""
+    return Queues(lengths(), int(chain.redis().hlen(f"{settings().redis_prefix}unacked")))
