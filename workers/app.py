@@ -16,6 +16,7 @@ from kombu import Queue
 from pipeline_core import log
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.order import STAGES, Stage
+from workers.signs import Presence
 
 HOOKS = "hooks"
 TICKS = "ticks"
@@ -100,12 +101,13 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": ["workers.signs", "workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
+        "imports": ["workers.tasks.stages", "workers.tasks.hooks", "workers.tasks.ticks"],
     }
 
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))
+app.steps["worker"].add(Presence)
 
 
 @setup_logging.connect

@@ -4,11 +4,11 @@ worker's by the loop that takes messages, beat's by its sending of the canary.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import structlog
-from celery.signals import beat_init, before_task_publish, heartbeat_sent, worker_shutdown
+from celery import bootsteps
+from celery.signals import beat_init, before_task_publish
 
 from pipeline_core import signs
 from pipeline_core.database.engine import engine
@@ -19,14 +19,34 @@ log = structlog.get_logger(__name__)
 CANARY = "tick.canary"
 """The tick that beat's sign of life goes with."""
 
-_next_at: dict[str, float] = {}
+
+class Presence(bootsteps.StartStopStep):
+    """Gives the worker's sign of life, and withdraws it when the worker is stopped, however it is."""
+
+    requires = ("celery.worker.components:Timer",)
+
+    def __init__(self, worker: Any, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self._repeated: Any = None
+
+    def start(self, worker: Any) -> None:
+        name = f"{signs.WORKER}{worker.hostname}"
+        give(name)
+        self._repeated = worker.timer.call_repeatedly(signs.EVERY_SECONDS, give, (name,))
+
+    def stop(self, worker: Any) -> None:
+        if self._repeated is not None:
+            self._repeated.cancel()
+        try:
+            signs.withdraw(f"{signs.WORKER}{worker.hostname}")
+        except Unavailable as error:
+            log.warning("sign of life not withdrawn", error=error.message)
+
+    terminate = stop
 
 
 def give(name: str) -> None:
-    """Give this process's sign of life, unless it was given a moment ago. Never raises because of the database."""
-    if time.monotonic() < _next_at.get(name, 0.0):
-        return
-    _next_at[name] = time.monotonic() + signs.EVERY_SECONDS
+    """Give this process's sign of life. Never raises because of the database."""
     try:
         signs.give(name)
     except Unavailable as error:
@@ -34,19 +54,6 @@ def give(name: str) -> None:
     finally:
         # This process forks: no connection may be open when it does.
         engine().dispose()
-
-
-@heartbeat_sent.connect
-def _worker_lives(sender: Any, **_: Any) -> None:
-    give(f"{signs.WORKER}{sender.eventer.hostname}")
-
-
-@worker_shutdown.connect
-def _worker_ends(sender: Any, **_: Any) -> None:
-    try:
-        signs.withdraw(f"{signs.WORKER}{sender.hostname}")
-    except Unavailable as error:
-        log.warning("sign of life not withdrawn", error=error.message)
 
 
 @beat_init.connect
