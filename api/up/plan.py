@@ -56,8 +56,8 @@ class Plan:
             name="api",
             argv=python(
                 "gunicorn", f"--bind=fd://{self.listener}", f"--workers={API_WORKERS}", "--worker-class=gthread",
-                f"--threads={API_THREADS + settings().log_followers}", f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket",
-                "api.wsgi:app",
+                f"--threads={API_THREADS + settings().log_followers}",
+                f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket", "api.wsgi:app",
             ),
             env=self.environment,
             ready=self.api_ready,
