@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core import signs
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Job, Plugin, Step
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Feature, Job, Plugin, Step
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import Health
 from pipeline_core.stages.order import Stage
@@ -73,7 +73,8 @@ class Queues:
 class Status:
     """`live` counts jobs by state and stage. `lag_seconds` is for how long the most overdue step is so, `unheard_seconds`
     for how long the cluster has told nothing of some launched job. `silent` is in seconds, by name of the sign.
-    `queues` is None while Redis is away, and `circuits` is empty then."""
+    `plugins` are all that are registered, `circuits` tells of those that are
+    enabled. `queues` is None while Redis is away, and `circuits` is empty then."""
 
     live: Mapping[tuple[str, str], int]
     ended: Mapping[str, int]
@@ -116,14 +117,15 @@ def read(read_queues: Callable[[], Queues]) -> Status:
                 select(_age(func.min(Job.heard_at))).where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None)),
             ),
             "silent": signs.silent(session),
-            "plugins": tuple(session.scalars(select(Plugin.key).order_by(Plugin.key))),
         }
+        plugins = session.execute(select(Plugin.key, Feature.enabled).join(Feature).order_by(Plugin.key)).all()
+    recorded["plugins"] = tuple(key for key, _ in plugins)
     try:
         queues = read_queues()
     except RedisError as error:
         log.warning("queues not read: Redis is away", error=str(error))
         return Status(**recorded, queues=None, circuits={})
-    circuits = {key: health for key in recorded["plugins"] if (health := client().health(key))}
+    circuits = {key: health for key, enabled in plugins if enabled and (health := client().health(key))}
     return Status(**recorded, queues=queues, circuits=circuits)
 
 

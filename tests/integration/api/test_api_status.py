@@ -97,6 +97,7 @@ def test_ended_jobs_are_counted_once_a_minute_and_the_others_each_time(admin: An
 
 def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any) -> None:
     admin.payload("POST", "/v1/features", json=HOOK)
+    admin.payload("PUT", "/v1/features/turn-on/bell")
     (key,) = status.read(lambda: status.Queues({}, 0)).plugins
     for plugin in (key, "LifeHook.gone.nobody"):
         for _ in range(settings().breaker_failures):
@@ -107,6 +108,8 @@ def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any)
     assert found[f'pipeline_plugin_circuit{{circuit="open",plugin="{key}"}}'] == 1
     assert not any("gone" in name for name in found)
     assert f"The plugin {key} is not to be had: no route" in admin.payload("GET", "/v1/status")["problems"]
+    admin.payload("PUT", "/v1/features/turn-off/bell")
+    assert "no route" not in admin("GET", "/v1/status").text
 
 
 def test_what_processes_add_up_is_told_by_whichever_is_asked(admin: Any) -> None:
