@@ -1,5 +1,5 @@
-"""Prometheus metrics of what is recorded, read from the database when they are asked for: so they are the same whichever
-process answers, and none of them is lost with a process."""
+"""Prometheus metrics: how the service stands, read from its record and its Redis when it is asked for. So they are the same
+whichever process answers, and none of them is lost with a process."""
 
 from __future__ import annotations
 
@@ -7,49 +7,74 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from redis.exceptions import RedisError
 
-from pipeline_core import gauges
+from pipeline_core import gauges, status
 from pipeline_core.errors import Unavailable
+from pipeline_core.gauges import Kind
+from pipeline_core.totals import Histogram, totals
+from workers import queues
 
 FRESH_SECONDS = 5.0
 """For so long after a reading, several that scrape get the same."""
 
+_FORMS = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily, Kind.HISTOGRAM: HistogramMetricFamily}
+
 
 class Recorded(Collector):
-    """The recorded gauges, and `pipeline_database_up`."""
+    """All of them, and whether the database and Redis answer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._families: list[GaugeMetricFamily] = []
+        self._families: list[Metric] = []
 
-    def describe(self) -> Sequence[GaugeMetricFamily]:
+    def describe(self) -> Sequence[Metric]:
         """Nothing beforehand: registering must not ask the database."""
         return ()
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         with self._lock:
             if time.monotonic() - self._read_at > FRESH_SECONDS:
-                self._families = _read()
+                self._families = list(map(family, read()))
                 self._read_at = time.monotonic()
             yield from self._families
 
 
-def _read() -> list[GaugeMetricFamily]:
-    up = GaugeMetricFamily("pipeline_database_up", "1 when the database answers.")
+def read() -> Iterator[gauges.Family]:
+    """Whatever can be read now."""
+    started = time.monotonic()
+    plugins: tuple[str, ...] = ()
     try:
-        readings = gauges.read()
+        now = status.read(queues.standing)
     except Unavailable:
-        up.add_metric((), 0)
-        return [up]
-    up.add_metric((), 1)
-    return [up, *map(_family, readings)]
+        yield _up("database", False)
+    else:
+        yield _up("database", True)
+        yield from gauges.standing(now)
+        plugins = now.plugins
+    try:
+        yield from list(gauges.running(totals(), plugins))
+        yield _up("redis", True)
+    except RedisError:
+        yield _up("redis", False)
+    yield gauges.Family(
+        "pipeline_scrape_seconds", "How long it took to read all this.", (), {(): time.monotonic() - started}
+    )
 
 
-def _family(gauge: gauges.Gauge) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
-    for values, number in gauge.samples.items():
-        family.add_metric(values, number)
-    return family
+def family(of: gauges.Family) -> Metric:
+    """A family in the client library's form."""
+    made = _FORMS[of.kind](of.name, of.help, labels=of.labels)
+    for labels, value in of.samples.items():
+        if isinstance(value, Histogram):
+            made.add_metric(labels, value.cumulative(), value.seconds)
+        else:
+            made.add_metric(labels, value)
+    return made
+
+
+def _up(what: str, answers: bool) -> gauges.Family:
+    return gauges.Family(f"pipeline_{what}_up", f"1 when {what} answers.", (), {(): float(answers)})

@@ -30,6 +30,7 @@ class Action(StrEnum):
     PLUGIN_ORDER = "plugin.order"
     JOB_STOP = "job.stop"
     JOB_RESUME = "job.resume"
+    SECRETS_ROTATE = "secrets.rotate"
     DELIVERY_REDELIVER = "delivery.redeliver"
 
 

@@ -1,37 +1,24 @@
-"""Canaries: tasks that do nothing but arrive. Beat has one sent through every queue now and then; a queue whose canary is
-old is served by nobody, however alive its workers look. When each was last seen is kept among the leases: a queue counts
-as served until a canary's time is over."""
+"""Canaries: messages that do nothing but arrive. Beat has one sent through every queue now and then.
+
+The age of the last one tells what no process can tell of itself: that beat sends, Redis carries, a worker takes, and the
+database writes. A worker can be connected to Redis and yet be given nothing.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
 
-from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from pipeline_core import signs
 
-from pipeline_core.database import transaction
-from pipeline_core.database.models import Lease
-
-STALE_SECONDS = 120.0
-"""A queue whose last canary is older than this is not served."""
-
-_PREFIX = "canary/"
+PREFIX = "canary/"
+"""What the name of a canary's sign begins with; its queue follows."""
 
 
-def arrived(queue: str, worker: str) -> None:
-    """A worker has taken a canary out of this queue. Raises Unavailable."""
-    served = {"owner": worker, "until": func.now() + timedelta(seconds=STALE_SECONDS)}
-    with transaction() as session:
-        session.execute(
-            insert(Lease)
-            .values(name=_PREFIX + queue, **served)
-            .on_conflict_do_update(index_elements=["name"], set_=served)
-        )
+def arrived(queue: str) -> None:
+    """Note that a canary has come through this queue. Raises Unavailable."""
+    signs.give(PREFIX + queue)
 
 
-def ages(session: Session) -> dict[str, float]:
-    """Seconds since the last canary arrived, by queue; without the queues that never saw one."""
-    age = func.extract("epoch", func.now() - Lease.until) + STALE_SECONDS
-    rows = session.execute(select(Lease.name, age).where(Lease.name.startswith(_PREFIX, autoescape=True)))
-    return {name.removeprefix(_PREFIX): max(float(seconds), 0.0) for name, seconds in rows}
+def ages(silent: Mapping[str, float]) -> dict[str, float]:
+    """Seconds since the last canary arrived, by queue, of all signs; without the queues that never saw one."""
+    return {name.removeprefix(PREFIX): age for name, age in silent.items() if name.startswith(PREFIX)}

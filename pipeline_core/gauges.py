@@ -1,98 +1,205 @@
-"""Numbers about the service that its record tells: how many jobs, steps and deliveries stand where."""
+"""The status and the running totals as families of numbers, in the form that Prometheus takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, auto
 
-from sqlalchemy import Select, func, select
-from sqlalchemy.orm import Session
-
-from pipeline_core import canaries
-from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Job, Step
+from pipeline_core import signs
+from pipeline_core.plugins.guard import Circuit
 from pipeline_core.stages.order import STAGES
-from pipeline_core.states import JobState
+from pipeline_core.status import Standing, Status
+from pipeline_core.totals import Histogram, Labels, Metric, Totals
+
+Numbers = Mapping[Labels, float]
+
+
+class Kind(Enum):
+    """What the numbers of a family are. A histogram's are `Histogram`s."""
+
+    GAUGE = auto()
+    COUNTER = auto()
+    HISTOGRAM = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
-    """One number for each combination of its labels' values."""
+class Family:
+    """One number, or one histogram, for each combination of its labels' values."""
 
     name: str
     help: str
     labels: tuple[str, ...]
-    samples: Mapping[tuple[str, ...], float]
+    samples: Numbers | Mapping[Labels, Histogram]
+    kind: Kind = Kind.GAUGE
 
 
-def read() -> list[Gauge]:
-    """All gauges, at this moment. Raises Unavailable."""
-    with transaction() as session:
-        return [
-            Gauge(
-                "pipeline_jobs",
-                "Jobs by state.",
-                ("state",),
-                _by(session, [state.value for state in JobState], select(Job.state, func.count()).group_by(Job.state)),
-            ),
-            Gauge(
-                "pipeline_steps_owed",
-                "Jobs that owe a stage, by stage.",
-                ("stage",),
-                _by(session, [stage.value for stage in STAGES], select(Step.stage, func.count()).group_by(Step.stage)),
-            ),
-            Gauge(
-                "pipeline_oldest_step_seconds",
-                "Age of the longest owed step.",
-                (),
-                {(): _age(session, select(func.min(Step.owed_since)))},
-            ),
-            Gauge(
-                "pipeline_cleanups_pending",
-                "Ended jobs of which something may be left in the cluster.",
-                (),
-                {(): _number(session, select(func.count()).where(Job.cleanup == Cleanup.PENDING))},
-            ),
-            *_deliveries(session),
-            Gauge(
-                "pipeline_canary_age_seconds",
-                "Time since a message was last seen to arrive, by queue.",
-                ("queue",),
-                {(queue,): age for queue, age in canaries.ages(session).items()},
-            ),
-        ]
+def standing(status: Status) -> Iterator[Family]:
+    """How the service stands."""
+    yield Family(
+        "pipeline_jobs", "Jobs by state; the ended ones are counted once a minute.", ("state",), _one(status.states())
+    )
+    yield Family(
+        "pipeline_jobs_live", "Jobs that have not ended, by state and stage.", ("state", "stage"), _float(status.live)
+    )
+    yield from _steps(status)
+    yield Family(
+        "pipeline_cleanups_pending",
+        "Ended jobs of which something may be left in the cluster.",
+        (),
+        _only(status.cleanups),
+    )
+    yield Family(
+        "pipeline_jobs_unheard_seconds",
+        "For how long the cluster has told nothing of the launched job that it is longest silent about.",
+        (),
+        _only(status.unheard_seconds),
+    )
+    yield Family(
+        "pipeline_deliveries_waiting",
+        "Deliveries that a subscriber has not acknowledged yet, by plugin.",
+        ("plugin",),
+        _one({key: waiting.count for key, waiting in status.deliveries.items()}),
+    )
+    yield Family(
+        "pipeline_delivery_lag_seconds",
+        "Age of the oldest event that a subscriber has not acknowledged, by plugin.",
+        ("plugin",),
+        _one({key: waiting.oldest_seconds for key, waiting in status.deliveries.items()}),
+    )
+    yield from _signs(status)
+    yield from _in_redis(status)
 
 
-def _deliveries(session: Session) -> list[Gauge]:
-    waiting = Delivery.status == DeliveryStatus.WAITING
-    per_plugin = select(Delivery.plugin_key, func.count()).where(waiting).group_by(Delivery.plugin_key)
-    return [
-        Gauge(
-            "pipeline_deliveries_waiting",
-            "Deliveries that a subscriber has not acknowledged yet, by plugin.",
-            ("plugin",),
-            _by(session, [], per_plugin),
+def _steps(status: Status) -> Iterator[Family]:
+    owed: dict[Labels, float] = {(stage.value, standing.value): 0.0 for stage in STAGES for standing in Standing}
+    oldest: dict[Labels, float] = {(stage.value,): 0.0 for stage in STAGES}
+    leases: Counter[str] = Counter()
+    for group in status.steps:
+        owed[group.stage, group.standing] += group.count
+        if group.standing in (Standing.WAITING, Standing.OVERDUE):
+            oldest[group.stage,] = max(oldest[group.stage,], group.oldest_seconds)
+        if group.worker:
+            leases[group.worker] += group.count
+    yield Family(
+        "pipeline_steps",
+        "Jobs that owe a stage, by stage and standing: held by a worker, postponed until a plugin is asked again, waiting "
+        "for a worker, or overdue, because nobody sent them again.",
+        ("stage", "standing"),
+        owed,
+    )
+    yield Family(
+        "pipeline_steps_waiting_seconds",
+        "Age of the oldest step that no worker has taken, by stage.",
+        ("stage",),
+        oldest,
+    )
+    yield Family(
+        "pipeline_steps_lag_seconds", "For how long the most overdue step is so.", (), _only(status.lag_seconds)
+    )
+    yield Family("pipeline_leases", "Steps that a worker holds, by worker.", ("worker",), _one(leases))
+
+
+def _signs(status: Status) -> Iterator[Family]:
+    yield Family(
+        "pipeline_worker_silent_seconds",
+        "Time since a worker's last sign of life, by worker.",
+        ("worker",),
+        _one(status.workers()),
+    )
+    yield Family(
+        "pipeline_beat_silent_seconds",
+        "Time since beat's last sign of life; +Inf before its first.",
+        (),
+        _only(status.silent.get(signs.BEAT, float("inf"))),
+    )
+    yield Family(
+        "pipeline_canary_silent_seconds",
+        "Time since a message was last seen to come through a queue, by queue.",
+        ("queue",),
+        _one(status.canaries()),
+    )
+
+
+def _in_redis(status: Status) -> Iterator[Family]:
+    if status.queues is None:
+        return
+    yield Family("pipeline_queue_messages", "Messages that wait, by queue.", ("queue",), _one(status.queues.waiting))
+    yield Family(
+        "pipeline_queue_unacknowledged",
+        "Messages that workers have taken and not acknowledged.",
+        (),
+        _only(status.queues.unacknowledged),
+    )
+    yield Family(
+        "pipeline_plugin_circuit",
+        "1 for the state that a plugin's circuit breaker is in, by plugin.",
+        ("plugin", "circuit"),
+        _float(
+            {
+                (key, circuit.value): health.circuit is circuit
+                for key, health in status.circuits.items()
+                for circuit in Circuit
+            }
         ),
-        Gauge(
-            "pipeline_delivery_lag_seconds",
-            "How long the delivery that is most overdue is so.",
-            (),
-            {(): max(_age(session, select(func.min(Delivery.next_at)).where(waiting)), 0.0)},
-        ),
-    ]
+    )
+    yield Family(
+        "pipeline_plugin_calls",
+        "Requests to a plugin that are under way, by plugin.",
+        ("plugin",),
+        _one({key: health.calls for key, health in status.circuits.items()}),
+    )
 
 
-def _by(session: Session, always: list[str], query: Select[str, int]) -> dict[tuple[str, ...], float]:
-    """The query's counts; those of `always` are there when they are 0, too."""
-    samples: dict[tuple[str, ...], float] = {(name,): 0.0 for name in always}
-    return samples | {(name,): float(count) for name, count in session.execute(query)}
+def running(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
+    """What is added up in Redis; of plugins, of these alone. Raises RedisError."""
+    begun = " Counted in Redis, and from 0 again when that was emptied."
+    calls = totals.histograms(Metric.PLUGIN_CALL_SECONDS)
+    yield Family(
+        "pipeline_plugin_call_seconds",
+        "How long requests to plugins took, by plugin and outcome." + begun,
+        ("plugin", "outcome"),
+        {labels: histogram for labels, histogram in calls.items() if labels[0] in plugins},
+        Kind.HISTOGRAM,
+    )
+    yield Family(
+        "pipeline_stage_seconds",
+        "How long stages took from the claim to the commit, by stage and outcome." + begun,
+        ("stage", "outcome"),
+        totals.histograms(Metric.STAGE_SECONDS),
+        Kind.HISTOGRAM,
+    )
+    yield Family(
+        "pipeline_tick_seconds",
+        "How long beat's ticks took, by name." + begun,
+        ("tick",),
+        totals.histograms(Metric.TICK_SECONDS),
+        Kind.HISTOGRAM,
+    )
+    yield Family(
+        "pipeline_tick_actions_total",
+        "What beat's ticks found to do, by name." + begun,
+        ("tick",),
+        _float(totals.counts(Metric.TICK_ACTIONS)),
+        Kind.COUNTER,
+    )
+    yield Family(
+        "pipeline_delivery_tries_total",
+        "Tries of deliveries, by the status that each was left in." + begun,
+        ("status",),
+        _float(totals.counts(Metric.DELIVERY_TRIES)),
+        Kind.COUNTER,
+    )
 
 
-def _age(session: Session, query: Select[Any]) -> float:
-    oldest = query.scalar_subquery()
-    return float(session.scalar(select(func.extract("epoch", func.now() - oldest))) or 0.0)
+def _one(numbers: Mapping[str, float]) -> Numbers:
+    return {(name,): float(number) for name, number in numbers.items()}
 
 
-def _number(session: Session, query: Select[Any]) -> float:
-    return float(session.scalar(query) or 0)
+def _float(numbers: Mapping[Labels, int] | Mapping[tuple[str, str], int]) -> Numbers:
+    return {tuple(labels): float(number) for labels, number in numbers.items()}
+
+
+def _only(number: float) -> Numbers:
+    return {(): float(number)}

@@ -25,6 +25,11 @@ def decrypt(token: str) -> str:
         ) from None
 
 
+def rotate(token: str) -> str:
+    """The same secret, encrypted with the first key. Raises ConfigurationError when none of the keys fits it."""
+    return encrypt(decrypt(token))
+
+
 @lru_cache(maxsize=1)
 def _cipher(keys: str) -> MultiFernet:
     words = [word.strip() for word in keys.split(",") if word.strip()]

@@ -185,6 +185,21 @@ class Settings:
     hook_give_up_seconds: float = _setting(
         _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
     )
+    retention_days: float = _setting(
+        _number,
+        90.0,
+        "How long jobs are kept after they have ended, with all that belongs to them; then they are deleted. 0: for ever.",
+        unit="days",
+    )
+    task_events: bool = _setting(
+        _boolean, False, "Workers tell of every task as it begins and ends, for Flower. Set by `pipeline up --flower`."
+    )
+    flower_password: str = _setting(
+        _text,
+        "",
+        "Flower's password, for the user `admin`. `pipeline up --flower` makes one in the data directory when this is empty.",
+        secret=True,
+    )
     log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
     log_level: str = _setting(
         _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."
@@ -204,6 +219,7 @@ class Settings:
     def _rules(self) -> list[tuple[bool, str]]:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
+            (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
             (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
             (
                 self.hard_limit_seconds + self.lease_seconds < self.visibility_timeout_seconds,

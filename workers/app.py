@@ -17,6 +17,7 @@ from kombu import Queue
 from pipeline_core import log
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.order import STAGES, Stage
+from workers.signs import Presence
 
 HOOKS = "hooks"
 TICKS = "ticks"
@@ -28,7 +29,8 @@ TICK_SECONDS = {
     "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
-    "tick.canaries": 30.0,
+    "tick.canaries": 15.0,
+    "tick.retention": 10.0,
 }
 """How often beat sends each tick."""
 
@@ -94,6 +96,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_soft_shutdown_timeout": 30,
         "worker_enable_remote_control": True,
+        "worker_send_task_events": settings.task_events,
         "control_queue_ttl": 300,
         "control_queue_expires": 300,
         "enable_utc": True,
@@ -109,6 +112,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))
+app.steps["worker"].add(Presence)
 
 
 @setup_logging.connect

@@ -28,6 +28,8 @@ COMMANDS = {
     "plugins": Entry("api.cli.plugins:plugins", "List plugins in running order."),
     "deliveries": Entry("api.cli.plugins:deliveries", "List what LifeHooks were told, and how it went."),
     "token": Entry("api.cli.tokens:token", "Create, list and delete tokens."),
+    "status": Entry("api.cli.operations:status", "Show how the service stands, and what is amiss."),
+    "secrets": Entry("api.cli.operations:secrets", "Look after the secrets that the service stores."),
     "database": Entry("api.cli.database:database", "Look after the service's database."),
     "up": Entry("api.cli.up:up", "Run the whole service on this machine until Ctrl-C."),
     "completion": Entry("api.cli.completion:completion", "Print the completion script of a shell."),

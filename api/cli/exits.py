@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 MEANINGS: Mapping[Exit, str] = {
     Exit.OK: "done; with `--wait` and `wait`: the job succeeded",
-    Exit.JOB_NOT_SUCCEEDED: "with `--wait` and `wait`: the job failed or was stopped",
+    Exit.JOB_NOT_SUCCEEDED: "with `--wait` and `wait`: the job failed or was stopped; with `status --check`: something is amiss",
     Exit.USAGE: "the command line or the file is wrong; nothing was sent",
     Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",
     Exit.NOT_FOUND: "there is no such job, feature, plugin or token",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ SHOWN_CHANGES = 4
 STYLES = {
     "succeeded": "green",
     "delivered": "green",
+    "closed": "green",
+    "open": "red",
+    "half-open": "yellow",
     "pass": "green",
     "running": "cyan",
     "suspended": "yellow",
@@ -282,3 +286,61 @@ def tokens(payload: Sequence[Record]) -> Iterator[Table]:
             for token in payload
         ],
     )
+
+
+def status(payload: Record) -> Iterator[Any]:
+    for problem in payload["problems"]:
+        yield Text(f"! {plain(problem)}", style="red")
+    if not payload["problems"]:
+        yield Text("All is well.", style="green")
+    yield Text()
+    yield facts(
+        {
+            "jobs": counted(payload["jobs"]),
+            "steps": counted(by_stage_and_standing(payload["steps"])),
+            "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
+            "unacknowledged": payload["unacknowledged"] or None,
+            "clean-ups": payload["cleanups"] or None,
+            "beat": ago(payload["beatSilentSeconds"]),
+            "canary": ago(max((one["silentSeconds"] for one in payload["canaries"]), default=None)),
+        }
+    )
+    if workers := payload["workers"]:
+        held: Counter[str] = Counter()
+        for steps in payload["steps"]:
+            held[steps["worker"]] += steps["count"]
+        yield Text()
+        yield table(
+            ["WORKER", "HEARD OF", "HOLDS"],
+            [[one["worker"], ago(one["silentSeconds"]), held[one["worker"]]] for one in workers],
+        )
+    if plugins := payload["plugins"]:
+        late = {one["plugin"]: one for one in payload["deliveries"]}
+        yield Text()
+        yield table(
+            ["PLUGIN", "CIRCUIT", "CALLS", "FAILURES", "EVENTS OWED", "LAST FAILURE"],
+            [
+                [
+                    *(one[field] for field in ("plugin", "circuit", "calls", "failures")),
+                    late.get(one["plugin"], {}).get("count", 0),
+                    one["cause"],
+                ]
+                for one in plugins
+            ],
+        )
+
+
+def by_stage_and_standing(steps: Sequence[Record]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for one in steps:
+        counts[f"{plain(one['stage'])} {plain(one['standing'])}"] += one["count"]
+    return counts
+
+
+def counted(numbers: Mapping[str, int]) -> str:
+    """Names with their numbers, those with none left out."""
+    return ", ".join(f"{number} {plain(name)}" for name, number in numbers.items() if number)
+
+
+def ago(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:.0f} s ago"

@@ -12,6 +12,7 @@ from rich.markup import escape
 from sqlalchemy.exc import OperationalError
 
 from api.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
+from api.up import flower
 from api.up.environment import child_environment, kept_secret_key
 from api.up.listener import Listener
 from api.up.plan import Plan
@@ -42,18 +43,33 @@ class CannotStart(click.ClickException):
 )
 @click.option("--stage-workers", default=1, show_default=True, type=at_least_one, help="Workers that run the stages.")
 @click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
+@click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
+@click.option(
+    "--flower-port", default=5555, show_default=True, type=click.IntRange(1, 65535), help="Port that Flower listens on."
+)
 @click.option("--stop-jobs", is_flag=True, help="When the service is stopped, stop the jobs' replicas too.")
-def up(host: str, port: int, data_dir: Path | None, stage_workers: int, hook_workers: int, stop_jobs: bool) -> None:
+def up(
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    stage_workers: int,
+    hook_workers: int,
+    flower_too: bool,
+    flower_port: int,
+    stop_jobs: bool,
+) -> None:
     """Run the whole service on this machine until Ctrl-C.
 
     PostgreSQL and Redis are started too, unless PIPELINE_DATABASE_URL and PIPELINE_REDIS_URL name others.
     """
     console = Console(highlight=False, soft_wrap=True)
     try:
+        if flower_too:
+            flower.check()
         with Run(data_dir or settings().data_dir) as run, closing(Listener(host, port)) as listener:
             if run.reaped:
                 console.print(f"Ended what an earlier run left behind: {', '.join(run.reaped)}.")
-            _serve(run, listener, console, stage_workers, hook_workers)
+            _serve(run, listener, console, stage_workers, hook_workers, flower_port if flower_too else None)
             _tell_of_replicas(console, stop_jobs)
     except ConfigurationError as error:
         raise CannotStart(error.message) from error
@@ -61,7 +77,9 @@ def up(host: str, port: int, data_dir: Path | None, stage_workers: int, hook_wor
         raise click.ClickException(error.message) from error
 
 
-def _serve(run: Run, listener: Listener, console: Console, stage_workers: int, hook_workers: int) -> None:
+def _serve(
+    run: Run, listener: Listener, console: Console, stage_workers: int, hook_workers: int, flower_port: int | None
+) -> None:
     def report(name: str, change: Change, detail: str) -> None:
         console.print(f"{MARKS[change]} {name:<14}{change} {escape(detail)}")
 
@@ -84,6 +102,11 @@ def _serve(run: Run, listener: Listener, console: Console, stage_workers: int, h
                 data_dir=run.data_dir,
                 loopback=listener.loopback,
             )
+            views = []
+            if flower_port:
+                environment["PIPELINE_TASK_EVENTS"] = "1"
+                password = flower.password(configured.flower_password, run.data_dir)
+                views.append(flower.flower(environment, flower_port, password))
             # What this process does for the service itself, it does with the same settings.
             os.environ.update(environment)
             settings.cache_clear()
@@ -96,9 +119,14 @@ def _serve(run: Run, listener: Listener, console: Console, stage_workers: int, h
                 stage_workers=stage_workers,
                 hook_workers=hook_workers,
             )
-            supervisor.start(*plan.services())
+            supervisor.start(*plan.services(), *views)
             supervisor.wait_ready(READY_SECONDS)
             _welcome(console, run, listener)
+            if flower_port:
+                console.print(
+                    f"Flower answers at [bold]http://{flower.HOST}:{flower_port}[/] to the user {flower.USER}, "
+                    f"password {escape(password)}"
+                )
             supervisor.watch()
             console.print("Stopping; Ctrl-C once more hastens it.")
             listener.close()

@@ -1,4 +1,4 @@
-"""What operators and their machines ask, without a token."""
+"""What operators and their machines ask."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from flask import Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from api import metrics
+from api import metrics, views
+from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
-from api.schemas.operations import Version
+from api.schemas.operations import Rotated, Status, Version
 from pipeline_core import health
+from pipeline_core import status as standing
+from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
+from pipeline_core.features import registry
+from pipeline_core.settings import settings
+from pipeline_core.tokens.privileges import Privilege
+from workers import queues
 
 blueprint = Blueprint("operations", __name__, description="Whether and how the service runs.")
 
@@ -47,3 +54,19 @@ def prometheus(call: Call) -> Response:
 def version(call: Call) -> Any:
     """What is running"""
     return {"version": VERSION, "api": "v1"}
+
+
+@blueprint.operation("GET", "/v1/status", needs=Privilege.READ_JOB, payload=Status)
+def status(call: Call) -> Any:
+    """How the service stands: jobs, steps, queues, plugins, workers, and what is amiss
+
+    The numbers are those of all users, whoever asks; no job is named.
+    """
+    return views.status(standing.read(queues.standing), settings())
+
+
+@blueprint.operation("PUT", "/v1/secrets/rotate", needs=ADMIN, payload=Rotated, example={"count": 3})
+def rotate_secrets(call: Call) -> Any:
+    """Encrypt all stored secrets anew, with the first key of `PIPELINE_SECRET_KEY`"""
+    with transaction() as session:
+        return {"count": registry.rotate_secrets(session, call.actor)}

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields
+from typing import Any
+
+from marshmallow import Schema, fields, validate
+
+from pipeline_core.plugins.guard import Circuit
+from pipeline_core.status import Standing
 
 
 class Version(Schema):
@@ -10,3 +15,103 @@ class Version(Schema):
 
     version = fields.String(required=True)
     api = fields.String(required=True)
+
+
+def _seconds(description: str, **options: Any) -> fields.Float:
+    return fields.Float(required=True, metadata={"description": description}, **options)
+
+
+class LiveJobs(Schema):
+    """Jobs that have not ended."""
+
+    state = fields.String(required=True)
+    stage = fields.String(required=True)
+    count = fields.Integer(required=True)
+
+
+class OwedSteps(Schema):
+    """Jobs that owe a stage."""
+
+    stage = fields.String(required=True)
+    standing = fields.String(required=True, validate=validate.OneOf([*Standing]))
+    worker = fields.String(required=True, metadata={"description": "Who holds them; empty when nobody does."})
+    count = fields.Integer(required=True)
+    oldestSeconds = _seconds("For how long the first of them is owed.")
+
+
+class WaitingDeliveries(Schema):
+    """Events that a subscriber has not acknowledged."""
+
+    plugin = fields.String(required=True)
+    count = fields.Integer(required=True)
+    oldestSeconds = _seconds("Age of the oldest.")
+
+
+class PluginCircuit(Schema):
+    """How a plugin is to be had."""
+
+    plugin = fields.String(required=True)
+    circuit = fields.String(required=True, validate=validate.OneOf([*Circuit]))
+    calls = fields.Integer(required=True, metadata={"description": "Requests under way."})
+    failures = fields.Integer(required=True, metadata={"description": "Failures in a row."})
+    cause = fields.String(required=True, metadata={"description": "The last failure's."})
+
+
+class QueueCanary(Schema):
+    """When a message was last seen to come through a queue."""
+
+    queue = fields.String(required=True)
+    silentSeconds = _seconds("Since the last canary arrived.")
+
+
+class SilentWorker(Schema):
+    """A worker."""
+
+    worker = fields.String(required=True)
+    silentSeconds = _seconds("Since its last sign of life.")
+
+
+class Status(Schema):
+    """How the service stands."""
+
+    problems = fields.List(
+        fields.String(),
+        required=True,
+        metadata={"description": "What calls for somebody to look; empty when all is well."},
+    )
+    jobs = fields.Dict(
+        fields.String(),
+        fields.Integer(),
+        required=True,
+        metadata={"description": "Jobs by state; the ended ones are counted once a minute."},
+    )
+    live = fields.List(fields.Nested(LiveJobs), required=True)
+    steps = fields.List(fields.Nested(OwedSteps), required=True)
+    stepLagSeconds = _seconds("For how long the most overdue step is so.")
+    deliveries = fields.List(fields.Nested(WaitingDeliveries), required=True)
+    cleanups = fields.Integer(
+        required=True, metadata={"description": "Ended jobs of which something may be left in the cluster."}
+    )
+    unheardSeconds = _seconds("For how long the cluster has told nothing of some launched job.")
+    queues = fields.Dict(
+        fields.String(),
+        fields.Integer(),
+        required=True,
+        allow_none=True,
+        metadata={"description": "Messages that wait, by queue; null while Redis is away."},
+    )
+    unacknowledged = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={"description": "Messages that workers have taken and not acknowledged; null while Redis is away."},
+    )
+    plugins = fields.List(fields.Nested(PluginCircuit), required=True)
+    workers = fields.List(fields.Nested(SilentWorker), required=True)
+    beatSilentSeconds = _seconds("Since beat's last sign of life; null before its first.", allow_none=True)
+    canaries = fields.List(fields.Nested(QueueCanary), required=True)
+
+
+class Rotated(Schema):
+    """How many stored secrets are now encrypted with the first key."""
+
+    count = fields.Integer(required=True)

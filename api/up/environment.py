@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
@@ -26,14 +26,18 @@ def child_environment(
 
 
 def kept_secret_key(data_dir: Path) -> str:
-    """The data directory's key, made at the first call: 32 bytes as URL-safe base64. The owner alone can read it."""
-    path = data_dir / "secret.key"
+    """The data directory's key, made at the first call: 32 bytes as URL-safe base64."""
+    return kept(data_dir / "secret.key", lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+
+
+def kept(path: Path, make: Callable[[], str]) -> str:
+    """The secret in this file, made at the first call. The owner alone can read it."""
     if not path.exists():
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(base64.urlsafe_b64encode(secrets.token_bytes(32)))
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(make())
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    return path.read_text()
+    return path.read_text().strip()

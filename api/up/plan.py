@@ -61,8 +61,7 @@ class Plan:
             argv=python(
                 "gunicorn", f"--bind=fd://{self.listener}", f"--workers={API_WORKERS}", "--worker-class=gthread",
                 f"--threads={API_THREADS + settings().log_followers}",
-                f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket",
-                "api.wsgi:app",
+                f"--graceful-timeout={GUNICORN_GRACE_SECONDS}", "--no-control-socket", "api.wsgi:app",
             ),
             env=self.environment,
             ready=self.api_ready,

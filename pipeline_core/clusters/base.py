@@ -154,3 +154,6 @@ class Cluster(Protocol):
 
         True when nothing of it runs any more: call again until then. Logs stay. Raises ClusterAway.
         """
+
+    def prune(self, job_ids: Collection[str]) -> None:
+        """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterAway."""

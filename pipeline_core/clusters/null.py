@@ -49,3 +49,6 @@ class NullCluster:
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         return True
+
+    def prune(self, job_ids: Collection[str]) -> None:
+        pass

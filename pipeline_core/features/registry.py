@@ -28,7 +28,7 @@ from pipeline_core.features.definition import (
     read_type,
 )
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.secrets import encrypt
+from pipeline_core.secrets import encrypt, rotate
 from pipeline_core.settings import settings
 from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
@@ -153,6 +153,22 @@ def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
     rows = session.execute(plugins.numbered().where(Plugin.type.in_(types)))
     shown_plugins = [plugins.payload(row) for row in rows]
     return sorted(shown_plugins, key=lambda plugin: (types.index(plugin["pluginType"]), plugin["sequence"]))
+
+
+def rotate_secrets(session: Session, actor: Actor) -> int:
+    """Encrypt all stored secrets with the first key; how many there are. Raises ConfigurationError when one has no key.
+
+    The version stays, since what processes have read of them is still true.
+    """
+    _lock(session)
+    count = 0
+    for feature in session.scalars(select(Feature)):
+        for name in ("authorization", "signing_secret"):
+            if stored := getattr(feature, name):
+                setattr(feature, name, rotate(stored))
+                count += 1
+    audit.record(session, actor, Action.SECRETS_ROTATE, "secrets", after={"count": count})
+    return count
 
 
 def _lock(session: Session) -> Registry:

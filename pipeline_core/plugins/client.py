@@ -16,7 +16,7 @@ from tenacity import wait_random_exponential as random_exponential
 from pipeline_core.clock import now
 from pipeline_core.plugins.deadline import Deadline
 from pipeline_core.plugins.failures import BadAnswer, CircuitOpen, NoRoom, NotToBeHad
-from pipeline_core.plugins.guard import Guard
+from pipeline_core.plugins.guard import Guard, Health
 from pipeline_core.plugins.headers import call_headers
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.text import clean
@@ -92,6 +92,10 @@ class Client:
         except (NotToBeHad, BadAnswer) as failure:
             failure.attempts = attempts
             raise
+
+    def health(self, key: str) -> Health | None:
+        """How the plugin `key` does, for display; None when Redis cannot say."""
+        return self._guard.health(key)
 
 
 @cache

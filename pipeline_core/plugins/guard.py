@@ -24,6 +24,8 @@ from redis.retry import Retry
 from pipeline_core.plugins import guard_scripts as scripts
 from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.settings import Settings
+from pipeline_core.totals import Metric, duration_fields
+from pipeline_core.totals import key as totals_key
 
 log = structlog.get_logger(__name__)
 
@@ -184,8 +186,12 @@ class Guard:
 
     def _let_out(self, key: str, call: str, record: Record, cause: str) -> None:
         entry = json.dumps([record.at, record.outcome, record.seconds])
+        added = [part for pair in duration_fields((key, record.outcome), record.seconds) for part in pair]
         try:
-            change = self._leave(keys=self._keys(key), args=[call, record.outcome.mark, self._failures, entry, cause])
+            change = self._leave(
+                keys=[*self._keys(key), totals_key(self._prefix, Metric.PLUGIN_CALL_SECONDS)],
+                args=[call, record.outcome.mark, self._failures, entry, cause, *added],
+            )
         except RedisError as error:
             self._went_away(error)
             return

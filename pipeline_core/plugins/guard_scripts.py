@@ -2,7 +2,8 @@
 
 Of each plugin Redis holds the calls under way (a sorted set of their ids by the time at which they count as lost), the
 circuit (a hash: `failures` in a row, `cause` of the last, `opened` since when, and the `probe` that may pass although
-it is open, with `probe_until`), and the recent outcomes (a list): KEYS 1, 2 and 3.
+it is open, with `probe_until`), and the recent outcomes (a list): KEYS 1, 2 and 3. KEYS 4 is the hash of all plugins'
+totals (`pipeline_core.totals`).
 Times are Redis's own, in milliseconds.
 """
 
@@ -41,6 +42,8 @@ redis.call('ZREM', KEYS[1], call)
 redis.call('LPUSH', KEYS[3], entry)
 redis.call('LTRIM', KEYS[3], 0, 19)
 redis.call('EXPIRE', KEYS[3], 86400)
+for index = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[4], ARGV[index], ARGV[index + 1]) end
+redis.call('EXPIRE', KEYS[4], 2592000)
 local circuit = redis.call('HMGET', KEYS[2], 'opened', 'probe')
 local opened, probing = circuit[1], circuit[2] == call
 if mark == 'up' then
@@ -59,8 +62,8 @@ end
 return ''
 """
 )
-"""After a call. Arguments: id, mark (`up`, `down`, `unknown`), threshold, entry, cause. Answers what the
-circuit became; empty when nothing changed."""
+"""After a call. Arguments: id, mark (`up`, `down`, `unknown`), threshold, entry, cause, then pairs of a total's field and
+what is added to it. Answers what the circuit became; empty when nothing changed."""
 
 LOOK = (
     _NOW

@@ -11,6 +11,7 @@ import pytest
 from pipeline_core.database import engine
 from pipeline_core.plugins.client import client, hook_client
 from pipeline_core.settings import Settings, settings
+from pipeline_core.totals import totals
 from workers import chain
 
 
@@ -19,7 +20,7 @@ def forget_settings() -> None:
     for made in engine._engines.values():
         made.dispose()
     engine._engines.clear()
-    for cached in (settings, client, hook_client, chain.redis):
+    for cached in (settings, client, hook_client, chain.redis, totals):
         cached.cache_clear()
 
 

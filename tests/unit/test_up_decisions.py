@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from api.embedded import postgres, redis
+from api.up import flower
 from api.up.environment import child_environment, kept_secret_key
 from api.up.listener import Listener
 from api.up.logs import rotate, tail
@@ -138,3 +139,22 @@ def test_an_unknown_host_is_named() -> None:
 def test_quotes_in_settings_cannot_end_them() -> None:
     assert postgres.configuration_text({"a": "it's"}) == "a = 'it''s'\n"
     assert redis.configuration_text({"dir": 'a"b\\c'}) == 'dir "a\\"b\\\\c"\n'
+
+
+def test_flower_is_told_no_secret_but_its_own_and_nothing_that_opens_it() -> None:
+    given = {
+        "PIPELINE_REDIS_URL": "redis://r", "PIPELINE_SECRET_KEY": "k", "PIPELINE_DATABASE_URL": "d",
+        "PIPELINE_ADMIN_PASSWORD": "a", "PIPELINE_FLOWER_PASSWORD": "p", "FLOWER_UNAUTHENTICATED_API": "true",
+    }  # fmt: skip
+    told = flower.flower(given, 5555, "secret").env
+    assert told == {"PIPELINE_REDIS_URL": "redis://r", "FLOWER_BASIC_AUTH": "admin:secret"}
+
+
+def test_flowers_password_is_made_once_and_is_the_owners(tmp_path: Path) -> None:
+    made = flower.password("", tmp_path)
+    assert len(made) >= 24
+    assert flower.password("", tmp_path) == made
+    assert (tmp_path / "flower.password").stat().st_mode & 0o777 == 0o600
+    assert flower.password("given", tmp_path) == "given"
+    with pytest.raises(ConfigurationError, match="comma"):
+        flower.password("a,b", tmp_path)

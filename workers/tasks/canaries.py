@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import structlog
-from celery import Task
 
 from pipeline_core import canaries
 from pipeline_core.errors import Unavailable
@@ -12,10 +11,10 @@ from workers.app import CANARY, app
 log = structlog.get_logger(__name__)
 
 
-@app.task(name=CANARY, bind=True)
-def arrive(task: Task, queue: str) -> None:
+@app.task(name=CANARY)
+def arrive(queue: str) -> None:
     """Say that this queue's messages arrive."""
     try:
-        canaries.arrived(queue, str(task.request.hostname))
+        canaries.arrived(queue)
     except Unavailable as error:
         log.warning("canary lost: the database is away", queue=queue, error=error.message)

@@ -9,6 +9,7 @@ from celery import Task
 
 from pipeline_core.errors import Unavailable
 from pipeline_core.hooks.deliver import deliver
+from pipeline_core.totals import Metric, totals
 from workers.app import app
 
 log = structlog.get_logger(__name__)
@@ -24,4 +25,5 @@ def deliver_one(task: Task, delivery_id: str) -> None:
         log.warning("delivery given up: the database is away", error=error.message)
         return
     if status:
+        totals().count(Metric.DELIVERY_TRIES, (status,))
         log.info("delivery tried", status=str(status))

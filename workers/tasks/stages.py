@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
 from pipeline_core.stages.order import STAGES, Stage
 from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
+from pipeline_core.totals import Metric, totals
 from workers import chain
 from workers.app import app, stage_task
 from workers.heartbeat import beating
@@ -39,6 +41,7 @@ RUN: dict[Stage, Callable[[Claim], Outcome]] = {
 def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
     """Take one step of a job, if it is still owed. Whatever becomes of it, the database knows before the chain does."""
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
+    started = time.monotonic()
     try:
         claim = cursor.claim(job_id, epoch, Stage(stage), owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
         match claim:
@@ -62,6 +65,7 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
         if stage == Stage.LAUNCH:
             rollup.withdraw(job_id)
         raise Ignore from None
+    totals().observe(Metric.STAGE_SECONDS, (stage, type(result).__name__.lower()), time.monotonic() - started)
     match progress:
         case Goes(following):
             log.info("stage done", next=str(following))

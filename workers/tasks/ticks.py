@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -11,18 +12,20 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core import faults
+from pipeline_core import faults, retention
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cursor, rollup, suspensions
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
+from pipeline_core.totals import Metric, totals
 from pipeline_core.wakeups import Wakeup
-from workers import chain, publish
-from workers.app import CANARY, HOOKS, app, queues, stage_queue
+from workers import chain, publish, queues
+from workers.app import CANARY, HOOKS, app, stage_queue
 
 log = structlog.get_logger(__name__)
 
@@ -31,86 +34,103 @@ CANARY_LIMIT = 100
 """A queue in which so many messages wait gets no canary more."""
 
 
-def tick(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """A task that another tick makes good when the database, Redis or the cluster is away."""
+def tick(name: str) -> Callable[[Callable[..., int]], Any]:
+    """A task that another tick makes good when the database, Redis or the cluster is away; it tells how much there was to do."""
 
-    def register(function: Callable[..., Any]) -> Any:
+    def register(function: Callable[..., int]) -> Any:
         @wraps(function)
         def run(*args: Any) -> None:
+            started = time.monotonic()
             try:
-                function(*args)
+                totals().count(Metric.TICK_ACTIONS, (name,), function(*args))
             except (Unavailable, ClusterAway, RedisError, OperationalError) as error:
                 log.warning("tick given up", tick=name, error=str(error))
+            totals().observe(Metric.TICK_SECONDS, (name,), time.monotonic() - started)
 
         return app.task(run, name=name)
 
     return register
 
 
-def queue_length(names: list[str]) -> int:
-    """Messages that wait in these queues."""
-    lengths = [chain.redis().llen(f"{settings().redis_prefix}{name}") for name in names]
-    return sum(lengths)
+def has_room(names: list[str]) -> bool:
+    """Whether these queues are short enough for more to be sent."""
+    return sum(queues.lengths(names).values()) < settings().wake_queue_limit
 
 
-def send(tick: str, found: Sequence[Wakeup]) -> None:
-    """Send what a sweep has found."""
+def send(tick: str, found: Sequence[Wakeup]) -> int:
+    """Send what a sweep has found; how much that was."""
     if found:
         faults.reach(Point.TICK_FOUND, tick)
         publish.publish(found)
+    return len(found)
 
 
 @tick("tick.steps")
-def steps() -> None:
+def steps() -> int:
     """Send the steps that are owed and due: lost messages, dead workers, plugins that are to be asked again."""
-    if queue_length([stage_queue(stage) for stage in STAGES]) < settings().wake_queue_limit:
-        send("steps", cursor.due_steps(BATCH))
+    if not has_room([stage_queue(stage) for stage in STAGES]):
+        return 0
+    return send("steps", cursor.due_steps(BATCH))
 
 
 @tick("tick.deliveries")
-def due_deliveries() -> None:
+def due_deliveries() -> int:
     """Send the deliveries that are due."""
-    if queue_length([HOOKS]) < settings().wake_queue_limit:
-        send("deliveries", deliveries.due())
+    if not has_room([HOOKS]):
+        return 0
+    return send("deliveries", deliveries.due())
 
 
 @tick("tick.give-up")
-def give_up() -> None:
+def give_up() -> int:
     """Give up the deliveries that were tried for too long."""
-    deliveries.give_up()
+    given_up = deliveries.give_up()
+    totals().count(Metric.DELIVERY_TRIES, (DeliveryStatus.EXHAUSTED,), given_up)
+    return given_up
 
 
 @tick("tick.canaries")
-def send_canaries() -> None:
+def send_canaries() -> int:
     """Send a canary through every queue, but not without end through one that nobody serves."""
-    for queue in queues():
-        if queue_length([queue]) < CANARY_LIMIT:
-            app.send_task(CANARY, (queue,), queue=queue)
+    free = [queue for queue, length in queues.lengths().items() if length < CANARY_LIMIT]
+    for queue in free:
+        app.send_task(CANARY, (queue,), queue=queue)
+    return len(free)
 
 
 @tick("tick.suspensions")
-def due_suspensions() -> None:
+def due_suspensions() -> int:
     """End the suspensions whose time is over, as their gates wished."""
-    for job_id in suspensions.due(BATCH):
-        suspensions.end(job_id)
+    return _each(suspensions.due(BATCH), suspensions.end)
 
 
 @tick("tick.reconcile")
-def reconcile() -> None:
+def reconcile() -> int:
     """Ask for every launched job that was not heard of for a while."""
-    for job_id in rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH):
-        rollup.observe(job_id)
+    return _each(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
 
 
 @tick("tick.cleanup")
-def clean_up_all() -> None:
+def clean_up_all() -> int:
     """Go on cleaning up after jobs that have ended."""
-    for job_id in rollup.uncleaned(BATCH):
-        rollup.clean_up(job_id)
+    return _each(rollup.uncleaned(BATCH), rollup.clean_up)
 
 
 @tick("tick.clean")
-def clean(job_id: str) -> None:
+def clean(job_id: str) -> int:
     """Clean up after one job that has just ended."""
     chain.forget([job_id])
     rollup.clean_up(job_id)
+    return 1
+
+
+@tick("tick.retention")
+def forget_the_old() -> int:
+    """Delete what was kept for long enough."""
+    return retention.enforce(BATCH)
+
+
+def _each(job_ids: Sequence[str], act: Callable[[str], object]) -> int:
+    for job_id in job_ids:
+        act(job_id)
+    return len(job_ids)

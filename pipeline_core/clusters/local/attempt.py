@@ -112,11 +112,6 @@ class Attempt:
         """Whether all tries that a query asks for have ended."""
         return all(fields["state"] in ENDED for key, fields in self._standings().items() if _asked_for(query, key))
 
-    def is_idle_since(self, moment: datetime) -> bool:
-        """Whether nobody is at work, and nothing happened or was ordered after that moment."""
-        changed = max((self._path / name).stat().st_mtime for name in ("journal", "orders", "stops"))
-        return changed < moment.timestamp() and not self._files.held()
-
     def _has_unstarted(self) -> bool:
         return any(fields["state"] not in ENDED and not fields.get("claimed") for fields in self._standings().values())
 

@@ -7,7 +7,6 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from threading import Event
 
@@ -132,20 +131,12 @@ class LocalCluster:
                 counts[job_id] = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
         return {job_id: count for job_id, count in counts.items() if count}
 
-    def prune(self, before: datetime) -> list[str]:
-        """Remove the files, logs among them, of deleted jobs in which nothing happened since; returns their IDs.
-
-        Whoever launches such a job again runs it again.
-        """
-        pruned = []
+    def prune(self, job_ids: Collection[str]) -> None:
+        """Whoever launches such a job again runs it again."""
         with _files_at_hand():
-            live = set(self._live_jobs())
-            for job_id in sorted(os.listdir(self._jobs)) if self._jobs.is_dir() else ():
-                attempts = self._attempts(job_id)
-                if job_id not in live and all(attempt.is_idle_since(before) for attempt in attempts):
+            for job_id in job_ids:
+                if is_job_id(job_id) and not (self._live / job_id).exists() and (self._jobs / job_id).exists():
                     shutil.rmtree(self._jobs / job_id)
-                    pruned.append(job_id)
-        return pruned
 
     def _attempts(self, job_id: str) -> list[Attempt]:
         if not is_job_id(job_id):

@@ -14,6 +14,7 @@ from pipeline_core.database.models.jobs import (
     TrailEntry,
 )
 from pipeline_core.database.models.leases import Lease
+from pipeline_core.database.models.signs import Sign
 from pipeline_core.database.models.tokens import AdminPassword, Token
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Plugin",
     "Registry",
     "Replica",
+    "Sign",
     "Step",
     "Token",
     "TrailEntry",

@@ -43,6 +43,8 @@ NEEDS = {
     ("GET", "/v1/tokens"): "read_token",
     ("PUT", "/v1/tokens/admin"): "admin",
     ("GET", "/v1/audit"): "admin",
+    ("GET", "/v1/status"): "read_job",
+    ("PUT", "/v1/secrets/rotate"): "admin",
 }
 OPEN = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/version")]
 

@@ -11,6 +11,7 @@ from pipeline_core.plugins import guard as guard_module
 from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.plugins.guard import Circuit, Guard, Outcome
 from pipeline_core.settings import Settings
+from pipeline_core.totals import Metric, Totals
 
 LONG = 60.0
 MakeGuard = Callable[..., Guard]
@@ -186,8 +187,20 @@ def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuar
     ends(guard, NotToBeHad("x"))
     with guard.entered("k", 30):
         keys = list(valkey.scan_iter())
-        assert len(keys) == 3
-        assert all(key.startswith(b"t:plugin:k:") and valkey.ttl(key) > 0 for key in keys)
+        assert len(keys) == 4
+        assert all(key.startswith((b"t:plugin:k:", b"t:totals:")) and valkey.ttl(key) > 0 for key in keys)
+
+
+def test_durations_are_added_up_by_outcome(make_guard: MakeGuard) -> None:
+    guard = make_guard(text=True)
+    for failure in (None, None, NotToBeHad("x"), BadAnswer("x")):
+        ends(guard, failure)
+    added = Totals(guard._redis, prefix="t:").histograms(Metric.PLUGIN_CALL_SECONDS)
+    assert {labels: sum(histogram.counts) for labels, histogram in added.items()} == {
+        ("k", Outcome.ANSWERED): 2,
+        ("k", Outcome.NOT_TO_BE_HAD): 1,
+        ("k", Outcome.BAD_ANSWER): 1,
+    }
 
 
 def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import threading
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +11,18 @@ from sqlalchemy import select
 from pipeline_core import audit
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Feature, Job, Plugin, Registry
-from pipeline_core.errors import Forbidden, MissingParameter, NotFound, UnsupportedPluginType, WrongParameter
+from pipeline_core.errors import (
+    ConfigurationError,
+    Forbidden,
+    MissingParameter,
+    NotFound,
+    UnsupportedPluginType,
+    WrongParameter,
+)
 from pipeline_core.features import registry, snapshot
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.secrets import decrypt
+from pipeline_core.settings import settings
 from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
@@ -528,3 +537,30 @@ def test_a_secret_that_is_not_stored_cannot_be_kept() -> None:
         pytest.raises(WrongParameter, match='signingSecret: "set" stands for one that is stored'),
     ):
         registry.register(session, feature("new", signingSecret="set"), ADMIN)
+
+
+def test_rotation_leaves_secrets_that_the_first_key_alone_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (base64.urlsafe_b64encode(letter * 32).decode() for letter in (b"k", b"n"))
+    monkeypatch.setenv("PIPELINE_SECRET_KEY", old)
+    settings.cache_clear()
+    register(feature("quota", "LifeHook", authorization="Bearer x", signingSecret=SECRET))
+    register(feature("plain", "AccessGate"))
+    monkeypatch.setenv("PIPELINE_SECRET_KEY", f"{new},{old}")
+    settings.cache_clear()
+    with transaction() as session:
+        assert registry.rotate_secrets(session, ADMIN) == 2
+    monkeypatch.setenv("PIPELINE_SECRET_KEY", new)
+    settings.cache_clear()
+    with transaction() as session:
+        stored = session.scalars(select(Feature).where(Feature.name == "quota")).one()
+    assert (decrypt(stored.authorization), decrypt(stored.signing_secret)) == ("Bearer x", SECRET)
+    assert (trail()[0]["action"], trail()[0]["after"]) == ("secrets.rotate", {"count": 2})
+
+
+def test_rotation_without_a_key_that_fits_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(feature("quota", "LifeHook", authorization="Bearer x", signingSecret=SECRET))
+    monkeypatch.setenv("PIPELINE_SECRET_KEY", base64.urlsafe_b64encode(b"o" * 32).decode())
+    settings.cache_clear()
+    with pytest.raises(ConfigurationError, match="add the one it was stored with"), transaction() as session:
+        registry.rotate_secrets(session, ADMIN)
+    assert "secrets.rotate" not in {entry["action"] for entry in trail()}

@@ -1,0 +1,51 @@
+"""Payloads of what operators ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline_core import signs
+from pipeline_core.problems import problems
+from pipeline_core.settings import Settings
+from pipeline_core.status import Status
+
+
+def status(now: Status, limits: Settings) -> dict[str, Any]:
+    """How the service stands."""
+    return {
+        "problems": problems(now, limits),
+        "jobs": now.states(),
+        "live": [{"state": state, "stage": stage, "count": count} for (state, stage), count in now.live.items()],
+        "steps": [
+            {
+                "stage": steps.stage,
+                "standing": steps.standing,
+                "worker": steps.worker,
+                "count": steps.count,
+                "oldestSeconds": steps.oldest_seconds,
+            }
+            for steps in now.steps
+        ],
+        "stepLagSeconds": now.lag_seconds,
+        "deliveries": [
+            {"plugin": key, "count": waiting.count, "oldestSeconds": waiting.oldest_seconds}
+            for key, waiting in now.deliveries.items()
+        ],
+        "cleanups": now.cleanups,
+        "unheardSeconds": now.unheard_seconds,
+        "queues": now.queues and dict(now.queues.waiting),
+        "unacknowledged": now.queues and now.queues.unacknowledged,
+        "plugins": [
+            {
+                "plugin": key,
+                "circuit": health.circuit,
+                "calls": health.calls,
+                "failures": health.failures,
+                "cause": health.cause,
+            }
+            for key, health in now.circuits.items()
+        ],
+        "workers": [{"worker": worker, "silentSeconds": silent} for worker, silent in now.workers().items()],
+        "beatSilentSeconds": now.silent.get(signs.BEAT),
+        "canaries": [{"queue": queue, "silentSeconds": silent} for queue, silent in now.canaries().items()],
+    }

@@ -1,0 +1,76 @@
+"""Deleting what was kept for long enough. The audit log is kept for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, exists, func, select
+
+from pipeline_core import signs
+from pipeline_core.clock import now
+from pipeline_core.clusters import cluster
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job
+from pipeline_core.jobs.ids import new_job_id
+from pipeline_core.settings import settings
+
+IDEMPOTENCY_KEY_HOURS = 24
+"""How long a submission with the same key finds the same job."""
+
+
+def enforce(limit: int) -> int:
+    """Delete at most so many jobs and keys whose time is over; how many it were. Raises Unavailable, ClusterAway.
+
+    What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
+    """
+    moment = now()
+    kept_days = settings().retention_days
+    jobs = old_jobs(moment - timedelta(days=kept_days), limit) if kept_days else []
+    if jobs:
+        cluster().prune(jobs)
+        delete_jobs(jobs)
+    return len(jobs) + delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + signs.forget()
+
+
+def old_jobs(before: datetime, limit: int) -> list[str]:
+    """Jobs that ended before then and that nothing is left to do for, the oldest first."""
+    query = (
+        select(Job.id)
+        .where(
+            # IDs sort by the time of submission, so that the search ends where the jobs are too young.
+            Job.id < new_job_id(before),
+            Job.finished_at < before,
+            func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+            ~exists().where(Delivery.job_id == Job.id, Delivery.status == DeliveryStatus.WAITING),
+        )
+        .order_by(Job.id)
+        .limit(limit)
+    )
+    with transaction() as session:
+        return list(session.scalars(query))
+
+
+def delete_jobs(job_ids: Sequence[str]) -> None:
+    """Delete jobs with all rows that belong to them: the tables refer to each other so."""
+    with transaction() as session:
+        session.execute(delete(Job).where(Job.id.in_(job_ids)))
+
+
+def delete_keys(before: datetime, limit: int) -> int:
+    """Delete idempotency keys that were made before then; how many."""
+    old = (
+        select(IdempotencyKey.token_id, IdempotencyKey.key)
+        .where(IdempotencyKey.created_at < before)
+        .order_by(IdempotencyKey.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("old")
+    )
+    with transaction() as session:
+        gone = session.execute(
+            delete(IdempotencyKey)
+            .where(IdempotencyKey.token_id == old.c.token_id, IdempotencyKey.key == old.c.key)
+            .returning(IdempotencyKey.key)
+        )
+        return len(gone.all())

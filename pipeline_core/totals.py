@@ -1,0 +1,169 @@
+"""Running totals of all processes together: how often something happened, and how long it took.
+
+They are kept in Redis, one hash for each metric, because processes come and go and share no disk. They are no record:
+an emptied Redis begins them anew, as a restarted process would its own. While Redis is away nothing is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from itertools import accumulate
+
+import structlog
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from pipeline_core.settings import settings
+
+log = structlog.get_logger(__name__)
+
+Labels = tuple[str, ...]
+
+
+class Metric(StrEnum):
+    """What is added up, and by which labels."""
+
+    PLUGIN_CALL_SECONDS = "plugin_call_seconds"
+    """Requests to plugins: the plugin's key, how the request ended."""
+    STAGE_SECONDS = "stage_seconds"
+    """Stages, from the claim to the commit: the stage, what came of it."""
+    TICK_SECONDS = "tick_seconds"
+    """Beat's ticks: the task's name."""
+    TICK_ACTIONS = "tick_actions"
+    """What ticks found to do: the task's name."""
+    DELIVERY_TRIES = "delivery_tries"
+    """Tries of deliveries: the status that each was left in."""
+
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds, in seconds, of the buckets that durations fall into; the last bucket has none."""
+
+REDIS_TIMEOUT = 0.5
+"""Seconds that Redis is given before something goes uncounted."""
+REDIS_PAUSE = 2.0
+"""Seconds for which nothing is counted after Redis was away."""
+
+KEPT_SECONDS = 30 * 86400
+"""After so long without anything new a metric is forgotten."""
+
+_SUM = "us"
+
+
+@dataclass(slots=True)
+class Histogram:
+    """`counts` by bucket, not cumulative, one more than `BOUNDS`; `seconds` is the sum of all durations."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Upper bound → how many took at most so long, as Prometheus has it."""
+        bounds = [f"{bound:g}" for bound in BOUNDS] + ["+Inf"]
+        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
+
+
+def count_field(labels: Labels) -> str:
+    """The hash's field that counts these labels."""
+    return json.dumps([*labels], separators=(",", ":"))
+
+
+def duration_fields(labels: Labels, seconds: float) -> tuple[tuple[str, int], tuple[str, int]]:
+    """What one duration adds, and to which fields: one to its bucket, and its microseconds to their sum."""
+    bucket = json.dumps([*labels, bisect_left(BOUNDS, seconds)], separators=(",", ":"))
+    return (bucket, 1), (json.dumps([*labels, _SUM], separators=(",", ":")), round(seconds * 1e6))
+
+
+def read_histograms(stored: Mapping[str, str]) -> dict[Labels, Histogram]:
+    """What `duration_fields` has added up."""
+    histograms: dict[Labels, Histogram] = defaultdict(Histogram)
+    for name, value in stored.items():
+        *labels, part = json.loads(name)
+        histogram = histograms[tuple(labels)]
+        if part == _SUM:
+            histogram.seconds = int(value) / 1e6
+        else:
+            histogram.counts[part] = int(value)
+    return dict(histograms)
+
+
+def read_counts(stored: Mapping[str, str]) -> dict[Labels, int]:
+    """What was added to the fields of `count_field`."""
+    return {tuple(json.loads(name)): int(value) for name, value in stored.items()}
+
+
+class Totals:
+    """Counts in `redis`, which ought to give up quickly; with None, nothing is counted."""
+
+    def __init__(self, redis: Redis | None, *, prefix: str) -> None:
+        self._redis = redis
+        self._prefix = prefix
+        self._away_until = 0.0
+
+    def observe(self, metric: Metric, labels: Labels, seconds: float) -> None:
+        """One more duration."""
+        self._add(metric, *duration_fields(labels, seconds))
+
+    def count(self, metric: Metric, labels: Labels, by: int = 1) -> None:
+        """So many more."""
+        if by:
+            self._add(metric, (count_field(labels), by))
+
+    def histograms(self, metric: Metric) -> dict[Labels, Histogram]:
+        """All durations of a metric, by labels. Raises RedisError."""
+        return read_histograms(self._stored(metric))
+
+    def counts(self, metric: Metric) -> dict[Labels, int]:
+        """All counts of a metric, by labels. Raises RedisError."""
+        return read_counts(self._stored(metric))
+
+    def _stored(self, metric: Metric) -> Mapping[str, str]:
+        if self._redis is None:
+            return {}
+        return {str(name): str(value) for name, value in self._redis.hgetall(key(self._prefix, metric)).items()}
+
+    def _add(self, metric: Metric, *additions: tuple[str, int]) -> None:
+        if self._redis is None or time.monotonic() < self._away_until:
+            return
+        try:
+            self._send(metric, additions)
+        except RedisError as error:
+            self._away_until = time.monotonic() + REDIS_PAUSE
+            log.warning("nothing is counted: Redis is away", error=str(error))
+
+    def _send(self, metric: Metric, additions: Collection[tuple[str, int]]) -> None:
+        assert self._redis is not None
+        pipe = self._redis.pipeline(transaction=False)
+        for name, by in additions:
+            pipe.hincrby(key(self._prefix, metric), name, by)
+        pipe.expire(key(self._prefix, metric), KEPT_SECONDS)
+        pipe.execute()
+
+
+def key(prefix: str, metric: Metric) -> str:
+    """The Redis key of a metric's hash."""
+    return f"{prefix}totals:{metric}"
+
+
+@cache
+def totals() -> Totals:
+    """This process's totals, in the service's Redis."""
+    chosen = settings()
+    redis = None
+    if chosen.redis_url:
+        redis = Redis.from_url(
+            chosen.redis_url,
+            socket_timeout=REDIS_TIMEOUT,
+            socket_connect_timeout=REDIS_TIMEOUT,
+            retry=Retry(NoBackoff(), 1),
+            decode_responses=True,
+        )
+    return Totals(redis, prefix=chosen.redis_prefix)

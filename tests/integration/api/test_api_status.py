@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import select, text, update
+
+from api import metrics
+from pipeline_core import canaries, signs, status
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Delivery, Event, Job, Sign, Step
+from pipeline_core.jobs.ids import new_delivery_id
+from pipeline_core.plugins.client import client
+from pipeline_core.plugins.failures import NotToBeHad
+from pipeline_core.settings import settings
+from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.totals import Metric, totals
+
+AWAY = "redis://127.0.0.1:1/0"
+HOOK = {
+    "name": "bell",
+    "author": "ops",
+    "plugins": [{"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/", "description": "d"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def begun(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was heard of and nothing counted before the test."""
+    status._ended.forget()
+    with transaction() as session:
+        session.execute(text("TRUNCATE signs"))
+
+
+def numbers() -> dict[str, float]:
+    """What is scraped, by `name{label="value"}`, the labels in the order of their names."""
+    registry = CollectorRegistry()
+    registry.register(metrics.Recorded())
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+def age(job_id: str, **columns: Any) -> None:
+    with transaction() as session:
+        session.execute(update(Step).where(Step.job_id == job_id).values(**columns))
+
+
+def silence(name: str, seconds: float) -> None:
+    with transaction() as session:
+        session.execute(update(Sign).where(Sign.name == name).values(at=now() - timedelta(seconds=seconds)))
+
+
+def alive() -> None:
+    for name in (signs.BEAT, f"{canaries.PREFIX}ticks", f"{signs.WORKER}stages1@here"):
+        signs.give(name)
+
+
+def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
+    held, postponed, waiting, overdue = (admin.submit() for _ in range(4))
+    soon, ago = now() + timedelta(minutes=5), now() - timedelta(minutes=5)
+    age(held, lease_owner="stages1@here/1", lease_until=soon)
+    age(postponed, not_before=soon, due_at=soon)
+    age(waiting, owed_since=ago, due_at=soon)
+    age(overdue, due_at=ago)
+    found = numbers()
+    assert {
+        standing: found[f'pipeline_steps{{stage="translate",standing="{standing}"}}'] for standing in status.Standing
+    } == dict.fromkeys(status.Standing, 1.0)
+    assert found['pipeline_steps{stage="launch",standing="held"}'] == 0
+    assert found['pipeline_leases{worker="stages1@here"}'] == 1
+    assert 300 <= found['pipeline_steps_waiting_seconds{stage="translate"}'] < 330
+    assert 300 <= found["pipeline_steps_lag_seconds"] < 330
+
+
+def test_ended_jobs_are_counted_once_a_minute_and_the_others_each_time(admin: Any) -> None:
+    first = admin.submit()
+    assert numbers()['pipeline_jobs{state="waiting"}'] == 1
+    admin("PUT", f"/v1/job/stop/{first}", json={})
+    admin.submit()
+    found = numbers()
+    assert (found['pipeline_jobs{state="waiting"}'], found['pipeline_jobs{state="stopped"}']) == (1, 0)
+    assert found['pipeline_jobs_live{stage="translate",state="waiting"}'] == 1
+    status._ended.forget()
+    assert numbers()['pipeline_jobs{state="stopped"}'] == 1
+
+
+def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any) -> None:
+    admin.payload("POST", "/v1/features", json=HOOK)
+    admin.payload("PUT", "/v1/features/turn-on/bell")
+    (key,) = status.read(lambda: status.Queues({}, 0)).plugins
+    for plugin in (key, "LifeHook.gone.nobody"):
+        for _ in range(settings().breaker_failures):
+            with pytest.raises(NotToBeHad), client()._guard.entered(plugin, 30):
+                raise NotToBeHad("no route")
+    found = numbers()
+    assert found[f'pipeline_plugin_call_seconds_count{{outcome="not to be had",plugin="{key}"}}'] == 5
+    assert found[f'pipeline_plugin_circuit{{circuit="open",plugin="{key}"}}'] == 1
+    assert not any("gone" in name for name in found)
+    assert f"The plugin {key} is not to be had: no route" in admin.payload("GET", "/v1/status")["problems"]
+    admin.payload("PUT", "/v1/features/turn-off/bell")
+    assert "no route" not in admin("GET", "/v1/status").text
+
+
+def test_what_processes_add_up_is_told_by_whichever_is_asked(admin: Any) -> None:
+    totals().observe(Metric.STAGE_SECONDS, ("gates", "advance"), 0.02)
+    totals().observe(Metric.STAGE_SECONDS, ("gates", "advance"), 700)
+    totals().observe(Metric.TICK_SECONDS, ("tick.steps",), 0.001)
+    totals().count(Metric.TICK_ACTIONS, ("tick.steps",), 7)
+    totals().count(Metric.DELIVERY_TRIES, ("delivered",))
+    found = numbers()
+    assert found['pipeline_stage_seconds_bucket{le="0.025",outcome="advance",stage="gates"}'] == 1
+    assert found['pipeline_stage_seconds_bucket{le="+Inf",outcome="advance",stage="gates"}'] == 2
+    assert found['pipeline_stage_seconds_sum{outcome="advance",stage="gates"}'] == pytest.approx(700.02)
+    assert found['pipeline_tick_actions_total{tick="tick.steps"}'] == 7
+    assert found['pipeline_delivery_tries_total{status="delivered"}'] == 1
+
+
+def test_deliveries_lag_is_the_age_of_what_was_not_acknowledged(admin: Any) -> None:
+    job_id = admin.submit()
+    with transaction() as session:
+        event = session.scalars(select(Event.id).where(Event.job_id == job_id)).one()
+        created = now() - timedelta(minutes=10)
+        session.add(
+            Delivery(
+                id=new_delivery_id(created), event_id=event, job_id=job_id, sequence=1, plugin_key="bell",
+                created_at=created, next_at=now() + timedelta(minutes=1), give_up_at=now() + timedelta(days=1),
+            )
+        )  # fmt: skip
+    found = numbers()
+    assert found['pipeline_deliveries_waiting{plugin="bell"}'] == 1
+    assert 600 <= found['pipeline_delivery_lag_seconds{plugin="bell"}'] < 630
+    assert any("bell has not acknowledged 1 events" in one for one in admin.payload("GET", "/v1/status")["problems"])
+
+
+def test_all_is_well_when_everybody_is_heard_of(admin: Any) -> None:
+    alive()
+    admin.submit()
+    answer = admin.payload("GET", "/v1/status")
+    assert answer["problems"] == []
+    assert answer["jobs"]["waiting"] == 1
+    assert answer["queues"] == dict.fromkeys(answer["queues"], 0)
+    assert [one["worker"] for one in answer["workers"]] == ["stages1@here"]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "problem"),
+    [
+        (signs.BEAT, "pipeline_beat_silent_seconds", "Beat was last heard of 900 s ago."),
+        (
+            f"{canaries.PREFIX}ticks",
+            'pipeline_canary_silent_seconds{queue="ticks"}',
+            "The last canary came through the queue ticks 900 s ago",
+        ),
+        ("worker/stages1@here", 'pipeline_worker_silent_seconds{worker="stages1@here"}', "The worker stages1@here"),
+    ],
+)
+def test_who_is_silent_is_named(admin: Any, name: str, metric: str, problem: str) -> None:
+    alive()
+    silence(name, 900)
+    assert 900 <= numbers()[metric] < 930
+    (only,) = admin.payload("GET", "/v1/status")["problems"]
+    assert only.startswith(problem)
+
+
+def test_who_was_never_heard_of_is_named_too(admin: Any) -> None:
+    found = numbers()
+    assert found["pipeline_beat_silent_seconds"] == float("inf")
+    answer = admin.payload("GET", "/v1/status")
+    assert (answer["beatSilentSeconds"], answer["canaries"]) == (None, [])
+    assert len(answer["problems"]) == 2
+
+
+def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin: Any) -> None:
+    alive()
+    age(admin.submit(), owed_since=now() - timedelta(minutes=5), due_at=now() + timedelta(minutes=1))
+    launched = admin.submit()
+    with transaction() as session:
+        session.execute(
+            update(Job).where(Job.id == launched).values(stage="cluster", heard_at=now() - timedelta(hours=1))
+        )
+    assert numbers()["pipeline_jobs_unheard_seconds"] >= 3600
+    told = admin.payload("GET", "/v1/status")["problems"]
+    assert any("wait for a worker at the stage translate" in one for one in told)
+    assert any("Of a launched job" in one for one in told)
+
+
+def test_without_redis_the_record_is_still_told(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.integration.conftest import forget_settings
+
+    monkeypatch.setenv("PIPELINE_REDIS_URL", AWAY)
+    forget_settings()
+    admin.submit()
+    found = numbers()
+    assert (found["pipeline_redis_up"], found["pipeline_database_up"]) == (0, 1)
+    assert found['pipeline_jobs{state="waiting"}'] == 1
+    answer = admin.payload("GET", "/v1/status")
+    assert answer["queues"] is None
+    assert answer["problems"][0].startswith("Redis is away")
+
+
+def test_the_status_tells_no_secret_and_names_no_job(admin: Any, bearer: Callable[..., Any]) -> None:
+    secret = {"authorization": "Bearer hushhush", "signingSecret": None}
+    admin.payload("POST", "/v1/features", json={**HOOK, **secret})
+    job_id = admin.submit()
+    shown = bearer(Privilege.READ_JOB)("GET", "/v1/status").text
+    assert "hushhush" not in shown
+    assert job_id not in shown

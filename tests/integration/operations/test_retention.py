@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, inspect, select, text, update
+
+from pipeline_core import retention
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.engine import engine
+from pipeline_core.database.models import (
+    AuditEntry,
+    Base,
+    Cleanup,
+    Delivery,
+    DeliveryStatus,
+    Event,
+    IdempotencyKey,
+    Job,
+    JobDocument,
+    Replica,
+    Sign,
+    Step,
+    TrailEntry,
+)
+from pipeline_core.jobs.ids import new_delivery_id, new_job_id
+from pipeline_core.settings import Settings, settings
+
+OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, Step)
+OLD = timedelta(days=91)
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.pruned: list[str] = []
+
+    def prune(self, job_ids: list[str]) -> None:
+        with transaction() as session:
+            left = session.scalar(select(func.count()).where(Job.id.in_(job_ids)))
+        assert left == len(job_ids), "the cluster is told before the rows are gone"
+        self.pruned += job_ids
+
+
+@pytest.fixture
+def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    cluster = Cluster()
+    monkeypatch.setattr(retention, "cluster", lambda: cluster)
+    with transaction() as session:
+        session.execute(text("TRUNCATE jobs, deliveries, idempotency_keys, signs, audit CASCADE"))
+    return cluster
+
+
+def store(
+    ended: timedelta | None, *, began: timedelta = OLD, told: str = DeliveryStatus.DELIVERED, **of_job: Any
+) -> str:
+    """A job that ended so long ago (None: it has not), with a row in every table that can belong to it; its ID."""
+    moment = now()
+    created = moment - max(began, ended or began)
+    job_id = new_job_id(created)
+    with transaction() as session:
+        job = Job(
+            id=job_id, user_id="u", name="n", kind="TFJob", namespace="default", state="succeeded" if ended else "waiting",
+            stage="cluster", created_at=created, finished_at=moment - ended if ended else None, **of_job,
+        )  # fmt: skip
+        session.add(job)
+        session.flush()
+        event = Event(job_id=job_id, sequence=1, state="waiting", occurred_at=created)
+        session.add(event)
+        session.flush()
+        session.add_all(
+            [
+                JobDocument(job_id=job_id, header={}, submitted={}, factors={}),
+                TrailEntry(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
+                Replica(job_id=job_id, role="w", index=0, state="succeeded"),
+                Step(job_id=job_id, epoch=0, stage="gates", owed_since=created, due_at=created, unreachable={}),
+                Delivery(
+                    id=new_delivery_id(created), event_id=event.id, job_id=job_id, sequence=1, plugin_key="k",
+                    status=told, created_at=created, next_at=created, give_up_at=created,
+                ),
+            ]
+        )  # fmt: skip
+    return job_id
+
+
+def left(model: type[Base]) -> int:
+    with transaction() as session:
+        return session.scalar(select(func.count()).select_from(model)) or 0
+
+
+def jobs() -> set[str]:
+    with transaction() as session:
+        return set(session.scalars(select(Job.id)))
+
+
+def test_an_old_job_goes_with_all_that_belongs_to_it(cluster: Cluster) -> None:
+    old = store(OLD)
+    assert retention.enforce(100) == 1
+    assert cluster.pruned == [old]
+    assert {model.__tablename__: left(model) for model in OF_A_JOB} == {model.__tablename__: 0 for model in OF_A_JOB}
+
+
+def test_every_table_with_a_jobs_id_is_thought_of(cluster: Cluster) -> None:
+    tables = inspect(engine())
+    named = {name for name in tables.get_table_names() if any(c["name"] == "job_id" for c in tables.get_columns(name))}
+    assert named == {model.__tablename__ for model in (*OF_A_JOB, IdempotencyKey)} - {"jobs"}
+
+
+def test_what_is_young_or_unfinished_or_not_done_with_stays(cluster: Cluster) -> None:
+    kept = {
+        store(timedelta(days=89), began=timedelta(days=200)),
+        store(None, began=timedelta(days=400)),
+        store(OLD, cleanup=Cleanup.PENDING),
+        store(OLD, told=DeliveryStatus.WAITING),
+    }
+    gone = store(OLD, cleanup=Cleanup.DONE)
+    assert retention.enforce(100) == 1
+    assert (jobs(), cluster.pruned) == (kept, [gone])
+
+
+def test_old_jobs_go_in_batches(cluster: Cluster) -> None:
+    for _ in range(5):
+        store(OLD)
+    assert [retention.enforce(2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_nothing_old_goes_when_retention_is_for_ever(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(OLD * 10)
+    monkeypatch.setenv("PIPELINE_RETENTION_DAYS", "0")
+    settings.cache_clear()
+    assert retention.enforce(100) == 0
+
+
+def test_idempotency_keys_go_after_a_day_in_batches(cluster: Cluster) -> None:
+    with transaction() as session:
+        for hours in (23, 25, 26, 27):
+            created = now() - timedelta(hours=hours)
+            session.add(IdempotencyKey(token_id="t", key=str(hours), body_hash="", job_id="j", created_at=created))
+    assert [retention.enforce(2) for _ in range(3)] == [2, 1, 0]
+    with transaction() as session:
+        assert list(session.scalars(select(IdempotencyKey.key))) == ["23"]
+
+
+def test_workers_that_were_silent_for_hours_are_forgotten_and_beat_is_not(cluster: Cluster) -> None:
+    with transaction() as session:
+        for name in ("beat", "worker/gone@host", "worker/here@host"):
+            session.add(Sign(name=name, at=now()))
+        session.flush()
+        session.execute(update(Sign).where(Sign.name != "worker/here@host").values(at=now() - timedelta(hours=2)))
+    assert retention.enforce(100) == 1
+    with transaction() as session:
+        assert set(session.scalars(select(Sign.name))) == {"beat", "worker/here@host"}
+
+
+def test_the_audit_log_is_kept(cluster: Cluster) -> None:
+    with transaction() as session:
+        session.add(AuditEntry(at=now() - OLD * 10, actor="admin", action="job.stop", target=store(OLD)))
+    retention.enforce(100)
+    assert left(AuditEntry) == 1

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import requests
+
+from api.up.flower import answering, flower
+from tests.installation import END_SECONDS, Installation, wait_for
+from tests.jobs import taskset
+
+
+@pytest.fixture
+def watched(service: Installation, tmp_path: Path) -> Iterator[str]:
+    """Flower's address, beside an installation; its environment asks for what must never be."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    asked = {"FLOWER_UNAUTHENTICATED_API": "true", "FLOWER_AUTH": ".*", "FLOWER_ADDRESS": "0.0.0.0"}
+    described = flower({**service.environment, **asked}, port, "pass word:1")
+    with (tmp_path / "flower.log").open("wb") as log:
+        process = subprocess.Popen(described.argv, env=dict(described.env or {}), stdout=log, stderr=log, cwd=tmp_path)
+    try:
+        wait_for(answering(port), f"Flower; {(tmp_path / 'flower.log')}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(END_SECONDS)
+
+
+def test_flower_shows_tasks_with_job_ids_to_those_alone_who_have_the_password(
+    service: Installation, watched: str
+) -> None:
+    paths = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/workers")
+    for credentials in (None, ("admin", "wrong"), ("other", "pass word:1")):
+        for path in paths:
+            assert requests.get(watched + path, auth=credentials, timeout=30).status_code == 401, (path, credentials)
+    assert requests.post(f"{watched}/api/worker/shutdown/celery@x", timeout=30).status_code == 401
+
+    right = ("admin", "pass word:1")
+    assert requests.get(watched, auth=right, timeout=30).status_code == 200
+    job_id = service.submit(taskset())
+
+    def shown() -> bool:
+        tasks = requests.get(f"{watched}/api/tasks", auth=right, timeout=30).json().values()
+        return any(task["name"] == "stage.launch" and job_id in (task["args"] or "") for task in tasks)
+
+    wait_for(shown, "the job's task in Flower")
+
+
+def test_flowers_password_is_in_no_command_line() -> None:
+    described = flower(dict(os.environ), 5555, "hushhush")
+    assert "hushhush" not in " ".join(described.argv)
+    assert "--address=127.0.0.1" in described.argv

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import signal
+
+from tests.installation import END_SECONDS, Installation, wait_for
+from tests.jobs import taskset
+
+
+def test_every_process_is_heard_of_and_all_is_well(service: Installation) -> None:
+    names = {"stages1", "stages2", "hooks1", "housekeeping"}
+
+    def heard() -> bool:
+        status = service.get("/v1/status")
+        workers = {one["worker"].split("@")[0] for one in status["workers"]}
+        return workers >= names and None not in (status["beatSilentSeconds"], status["canarySilentSeconds"])
+
+    wait_for(heard, "a sign of life of every process")
+    assert service.get("/v1/status")["problems"] == []
+
+
+def test_a_worker_that_is_stopped_is_not_missed(service: Installation) -> None:
+    def heard() -> list[str]:
+        return [one for one in service.get("/v1/status")["workers"] if one["worker"].startswith("stages2@")]
+
+    wait_for(heard, "a sign of the worker")
+    process = service.processes.pop("stages2")
+    process.send_signal(signal.SIGTERM)
+    process.wait(END_SECONDS)
+    assert heard() == []
+    service.start("stages2")
+    wait_for(heard, "a sign of the worker")
+
+
+def test_what_was_done_is_added_up(service: Installation) -> None:
+    service.wait_state(service.submit(taskset()), "succeeded")
+
+    def scraped() -> bool:
+        text = service.ask("GET", "/metrics").text
+        return all(
+            name in text
+            for name in (
+                'pipeline_stage_seconds_count{outcome="launched",stage="launch"}',
+                'pipeline_tick_seconds_count{tick="tick.canaries"}',
+            )
+        )
+
+    wait_for(scraped, "the stages and ticks in the metrics")

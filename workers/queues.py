@@ -1,0 +1,24 @@
+"""How many messages wait in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline_core.settings import settings
+from pipeline_core.status import Queues
+from workers import chain
+from workers.app import queues
+
+
+def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
+    """Messages that wait in each of these queues, or in all. Raises RedisError."""
+    chosen = queues() if names is None else names
+    pipe = chain.redis().pipeline(transaction=False)
+    for name in chosen:
+        pipe.llen(f"{settings().redis_prefix}{name}")
+    return dict(zip(chosen, pipe.execute(), strict=True))
+
+
+def standing() -> Queues:
+    """All queues, and what workers have taken from them and not acknowledged yet. Raises RedisError."""
+    return Queues(lengths(), int(chain.redis().hlen(f"{settings().redis_prefix}unacked")))
