@@ -73,7 +73,8 @@ class Queues:
 class Status:
     """`live` counts jobs by state and stage. `lag_seconds` is for how long the most overdue step is so, `unheard_seconds`
     for how long the cluster has told nothing of some launched job. `silent` is in seconds, by name of the sign.
-    `plugins` are all that are registered, `circuits` tells of those that are enabled. `queues` is None while Redis is away, and `circuits` is empty then."""
+    `plugins` are all that are registered, `circuits` tells of those that are enabled. `queues` is None while Redis is away,
+    and `circuits` is empty then."""
 
     live: Mapping[tuple[str, str], int]
     ended: Mapping[str, int]
