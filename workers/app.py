@@ -26,6 +26,7 @@ TICK_SECONDS = {
     "tick.steps": 1.0,
     "tick.deliveries": 1.0,
     "tick.suspensions": 1.0,
+    "tick.retries": 1.0,
     "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,

@@ -350,6 +350,8 @@ def _launched(session: Session, job: Job, claim: Claim, outcome: Launched) -> No
     job.stage = Stage.CLUSTER
     job.reason = ""
     job.heard_at = now()
+    if claim.attempt:
+        rollup.forget_replicas(session, job)
     rollup.apply(session, job, claim.job or {}, outcome.observation, header=claim.header)
 
 

@@ -55,8 +55,12 @@ def header_of(session: Session, job_id: str) -> Mapping[str, Any]:
     return session.execute(select(JobDocument.header).where(JobDocument.job_id == job_id)).scalar_one()  # type: ignore[no-any-return]
 
 
-def owe_step(session: Session, job: Job, stage: Stage, moment: datetime) -> None:
-    """The job owes this stage: whoever loses the wake-up call, a sweep will find the row."""
+def owe_step(session: Session, job: Job, stage: Stage, moment: datetime, *, delay: float | None = None) -> None:
+    """The job owes this stage: whoever loses the wake-up call, a sweep will find the row.
+
+    With a `delay`, in seconds, nobody is called for it, and nobody may take it before.
+    """
+    not_before = None if delay is None else moment + timedelta(seconds=delay)
     session.execute(
         _INSERT_STEP,
         {
@@ -64,7 +68,8 @@ def owe_step(session: Session, job: Job, stage: Stage, moment: datetime) -> None
             "epoch": job.epoch,
             "stage": stage,
             "owed_since": moment,
-            "due_at": moment + timedelta(seconds=settings().wake_after_seconds),
+            "due_at": not_before or moment + timedelta(seconds=settings().wake_after_seconds),
+            "not_before": not_before,
             "unreachable": {},
         },
     )

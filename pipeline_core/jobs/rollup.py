@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -18,9 +18,10 @@ from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
 from pipeline_core.faults import Point
-from pipeline_core.jobs import lifecycle
+from pipeline_core.jobs import lifecycle, retries
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import retry_policy
 from pipeline_core.taskset.document import roles as roles_of
 from pipeline_core.taskset.rollup import RollUp, roll_up
 
@@ -71,8 +72,20 @@ def observe(job_id: str) -> None:
             needless = apply(session, job, document, observation)
         else:
             needless = ()
+        absent = retries.absent(session, job, observation) if job.retried else None
     if needless:
         cluster().delete(job_id, needless)
+    if absent:
+        # Whoever wrote down that they are tried again died before it told the cluster.
+        cluster().launch(absent)
+
+
+def try_replicas_again(job_id: str) -> None:
+    """Launch the tries of a job's replicas that are due. Raises ClusterAway, Unavailable."""
+    unit = retries.begin(job_id)
+    if unit is not None:
+        cluster().launch(unit)
+        observe(job_id)
 
 
 def _runs(observation: Observation | None) -> bool:
@@ -157,10 +170,7 @@ def _roll_up(
 ) -> RollUp:
     roles = roles_of(document)
     states = {
-        role.name: [
-            known[role.name, index].state if (role.name, index) in known else ReplicaState.WAITING
-            for index in range(role.replicas)
-        ]
+        role.name: [retries.counted(role, known.get((role.name, index))) for index in range(role.replicas)]
         for role in roles
     }
     return roll_up(roles, states, before)
@@ -179,15 +189,21 @@ def _judge(
     if started and job.state == JobState.WAITING:
         lifecycle.transition(session, job, JobState.RUNNING, reason="", header=header)
         job.started_at = min(started)
+    needless = tuple(
+        ReplicaKey(role, index, known[role, index].attempt)
+        for role, index in sorted(result.stop)
+        if (role, index) in known
+    )
+    job.retry_at = None
     if result.verdict is None:
-        return tuple(
-            ReplicaKey(role, index, known[role, index].attempt)
-            for role, index in sorted(result.stop)
-            if (role, index) in known
-        )
+        job.retry_at = retries.next_at(document, known, result.roles)
+        return needless
     verdict = result.verdict.state
     failed = first_failed(document, known.values())
     reason = _reason(failed) if verdict is ReplicaState.FAILED else ""
+    if verdict is ReplicaState.FAILED and retry_policy(document).allows(job.attempt):
+        _try_again(session, job, document, reason)
+        return needless
     job.exit_code = 0 if verdict is ReplicaState.SUCCEEDED else failed.exit_code if failed else None
     job.exit_diagnostics = failed.diagnostics if failed and verdict is ReplicaState.FAILED else ""
     lifecycle.transition(session, job, JobState(verdict.value), reason=reason, header=header)
@@ -201,6 +217,23 @@ def _judge(
     if not all(report.state.ended for report in known.values()):
         stop_replicas(session, job)
     return ()
+
+
+def _try_again(session: Session, job: Job, document: Mapping[str, Any], reason: str) -> None:
+    """Another attempt of the whole TaskSet is owed, after its policy's delay. The job keeps its state meanwhile."""
+    delay = retry_policy(document).delay
+    job.attempt += 1
+    job.retried += 1
+    job.stage = Stage.LAUNCH
+    job.reason = f"Attempt {job.attempt} failed ({reason}); the next one begins after {delay:g} s."
+    stop_replicas(session, job)
+    lifecycle.owe_step(session, job, Stage.LAUNCH, now(), delay=delay)
+
+
+def forget_replicas(session: Session, job: Job) -> None:
+    """Make room for the replicas of another attempt."""
+    session.execute(delete(Replica).where(Replica.job_id == job.id))
+    session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(roles=None))
 
 
 def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:

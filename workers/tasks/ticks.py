@@ -19,7 +19,7 @@ from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
 from pipeline_core.hooks import deliveries
-from pipeline_core.jobs import cursor, rollup, suspensions
+from pipeline_core.jobs import cursor, retries, rollup, suspensions
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
 from pipeline_core.totals import Metric, totals
@@ -108,6 +108,12 @@ def due_suspensions() -> int:
 def reconcile() -> int:
     """Ask for every launched job that was not heard of for a while."""
     return _each(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
+
+
+@tick("tick.retries")
+def try_again() -> int:
+    """Try the replicas again that are due."""
+    return _each(retries.due(BATCH), rollup.try_replicas_again)
 
 
 @tick("tick.cleanup")

@@ -47,6 +47,8 @@ class Job(Base):
     suspended_until: Mapped[Timestamp | None]
     on_timeout: Mapped[str] = mapped_column(default="")
     heard_at: Mapped[Timestamp | None]
+    # When the first of its failed replicas is to be tried again.
+    retry_at: Mapped[Timestamp | None]
     cleanup: Mapped[str | None]
     # A launch may have been under way when the job ended; what it made can appear until then.
     cleanup_after: Mapped[Timestamp | None]
@@ -65,6 +67,7 @@ class Job(Base):
         Index("ix_jobs_suspended", "suspended_by", "id", postgresql_where=text("suspended_at IS NOT NULL")),
         Index("ix_jobs_suspended_until", "suspended_until", postgresql_where=text("suspended_until IS NOT NULL")),
         Index("ix_jobs_heard", "heard_at", postgresql_where=text("stage = 'cluster' AND finished_at IS NULL")),
+        Index("ix_jobs_retry", "retry_at", postgresql_where=text("retry_at IS NOT NULL")),
         Index("ix_jobs_cleanup", "id", postgresql_where=text("cleanup = 'pending'")),
         {"postgresql_with": {"fillfactor": 85}},
     )
