@@ -6,6 +6,7 @@ Redis may lose a message whatever the settings, so messages are wake-up calls an
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import structlog
@@ -108,6 +109,9 @@ app.config_from_object(configuration(settings()))
 @setup_logging.connect
 def _configure_logging(**_: Any) -> None:
     log.configure(settings())
+    # Celery's own two lines for each task; what a task has done, it says itself.
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @worker_process_init.connect
