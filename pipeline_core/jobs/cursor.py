@@ -40,6 +40,9 @@ from pipeline_core.stages.outcomes import (
 )
 from pipeline_core.states import JobState
 
+_STEP = table(Step)
+_DOCUMENT = table(JobDocument)
+
 
 class Refusal(Enum):
     """Why a step could not be claimed."""
@@ -117,10 +120,10 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
 @cache
 def _claiming(stage: Stage) -> Select[Any]:
     """The statement that takes the lease of a step and reads all that its stage needs to know."""
-    step = table(Step).c
+    step = _STEP.c
     lease_end = func.now() + bindparam("lease", type_=Interval)
     claimed = (
-        update(table(Step))
+        update(_STEP)
         .where(
             step.job_id == bindparam("of_job"),
             step.epoch == bindparam("of_epoch"),
@@ -274,8 +277,8 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     if outcome.taskset is not None or outcome.factors is not None:
         changed = {"taskset": outcome.taskset, "factors": outcome.factors}
         session.execute(
-            update(table(JobDocument))
-            .where(JobDocument.job_id == job.id)
+            update(_DOCUMENT)
+            .where(_DOCUMENT.c.job_id == job.id)
             .values({name: value for name, value in changed.items() if value is not None})
         )
     if outcome.namespace is not None:
@@ -284,8 +287,8 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     job.reason = ""
     moment = now()
     session.execute(
-        update(table(Step))
-        .where(Step.job_id == job.id)
+        update(_STEP)
+        .where(_STEP.c.job_id == job.id)
         .values(
             stage=stage,
             owed_since=moment,
@@ -316,8 +319,8 @@ def _postpone(session: Session, job: Job, claim: Claim, outcome: Postpone) -> No
     job.reason = outcome.reason
     due = now() + timedelta(seconds=outcome.seconds)
     session.execute(
-        update(table(Step))
-        .where(Step.job_id == job.id)
+        update(_STEP)
+        .where(_STEP.c.job_id == job.id)
         .values(
             due_at=due,
             not_before=due,

@@ -30,8 +30,9 @@ from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import TRANSITIONS, JobState
 
-_INSERT_EVENT = insert(table(Event)).returning(Event.id, select(Registry.version).scalar_subquery())
-_INSERT_STEP = insert(table(Step))
+_STEP = table(Step)
+_INSERT_EVENT = insert(table(Event)).returning(table(Event).c.id, select(table(Registry).c.version).scalar_subquery())
+_INSERT_STEP = insert(_STEP)
 
 REACHES_CLUSTER = (Stage.LAUNCH, Stage.CLUSTER)
 
@@ -113,7 +114,7 @@ def end_step(session: Session, job: Job) -> None:
     if job.stage == Stage.CLUSTER:
         return
     gone = session.execute(
-        delete(table(Step)).where(Step.job_id == job.id).returning(Step.stage, Step.lease_until)
+        delete(_STEP).where(_STEP.c.job_id == job.id).returning(_STEP.c.stage, _STEP.c.lease_until)
     ).one_or_none()
     if gone and gone.stage == Stage.LAUNCH:
         job.cleanup_after = gone.lease_until

@@ -26,6 +26,7 @@ from pipeline_core.taskset.rollup import RollUp, roll_up
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
 
+_DOCUMENT = table(JobDocument)
 _REPLICA_KEY = ("job_id", "role", "index")
 _INSERT_REPLICA = insert(table(Replica))
 _UPSERT_REPLICA = _INSERT_REPLICA.on_conflict_do_update(
@@ -133,7 +134,7 @@ def apply(
         **({"roles": dict(result.roles)} if result.roles != before else {}),
     }
     if changes:
-        session.execute(update(table(JobDocument)).where(JobDocument.job_id == job.id).values(changes))
+        session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(changes))
     return _judge(session, job, document, known, result, header, observation.cleared)
 
 

@@ -67,7 +67,7 @@ def _service(stand: Stand, count: int) -> float:
         for _ in range(count):
             submit(Submission.parse(JOB), SYSTEM)
 
-    seconds = _drain(app, STAGE_QUEUES.split(","), fill, lambda: wait_for(ended, "the jobs to end"))
+    seconds = _drain(app, STAGE_QUEUES.split(","), fill, lambda: wait_for(ended, "the jobs to end"), 2)
     cursor.execute("SELECT count(*) FROM jobs WHERE state <> 'succeeded'")
     (wrong,) = cursor.fetchone() or (0,)
     connection.close()
@@ -88,12 +88,12 @@ def _bare(stand: Stand, count: int) -> float:
     def done() -> float:
         return _quiet(lambda: not redis.llen(bare_celery.QUEUE) and not redis.hlen("unacked"))
 
-    return count / _drain(bare_celery.app, [bare_celery.QUEUE], fill, done)
+    return count / _drain(bare_celery.app, [bare_celery.QUEUE], fill, done, 1)
 
 
-def _drain(app: Celery, queues: list[str], fill: Callable[[], None], done: Callable[[], float]) -> float:
-    """Seconds from when the workers begin to listen until it is done."""
-    wait_for(lambda: app.control.ping(timeout=1), "the workers to listen")
+def _drain(app: Celery, queues: list[str], fill: Callable[[], None], done: Callable[[], float], workers: int) -> float:
+    """Seconds from when the workers, so many, begin to listen until it is done."""
+    wait_for(lambda: len(app.control.ping(timeout=1)) >= workers, "the workers to be up")
     for queue in queues:
         app.control.cancel_consumer(queue, reply=True)
     fill()

@@ -66,7 +66,8 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
             log.info("job suspended")
             chain.park(job_id, parked_epoch, stages)
             raise Ignore
-        case _:
+        case _ if task.request.chain:
+            # After the last stage there is nothing to keep back, and Celery takes long over an exception.
             raise Ignore
 
 

@@ -33,5 +33,6 @@ class Base(DeclarativeBase):
 
 
 def table(model: type[Base]) -> Table:
-    """A model's table, for statements that need no objects: handled as the ORM's, they would take twice the time."""
+    """A model's table, for statements that need no objects: one attribute of a model in them, and the ORM would handle
+    them as its own, in twice the time."""
     return cast("Table", model.__table__)
