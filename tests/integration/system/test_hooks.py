@@ -62,7 +62,10 @@ def test_a_subscriber_that_is_down_holds_up_nobody_else(service: Installation, p
     alive = hook(service, "alive", plugins.plugin("/alive", lambda event: "OK"))
     job_id = service.submit(taskset())
     wait_for(lambda: len(plugins.calls_of("/alive")) == 3, "the other subscriber to be told")
-    assert {delivery["status"] for delivery in deliveries(service, alive, job_id)} == {"delivered"}
+    wait_for(
+        lambda: {delivery["status"] for delivery in deliveries(service, alive, job_id)} == {"delivered"},
+        "its answers to be noted",
+    )
     assert {delivery["status"] for delivery in deliveries(service, dead, job_id)} == {"waiting"}
     assert {call.body["sequence"] for call in plugins.calls_of("/dead")} == {1}
 
