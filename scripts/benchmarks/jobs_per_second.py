@@ -6,6 +6,7 @@ five tasks stands beside it.
 
 from __future__ import annotations
 
+import socket
 import statistics
 import sys
 import time
@@ -67,7 +68,7 @@ def _service(stand: Stand, count: int) -> float:
         for _ in range(count):
             submit(Submission.parse(JOB), SYSTEM)
 
-    seconds = _drain(app, STAGE_QUEUES.split(","), fill, lambda: wait_for(ended, "the jobs to end"), 2)
+    seconds = _drain(app, STAGE_QUEUES.split(","), fill, lambda: wait_for(ended, "the jobs to end"), "stages1")
     cursor.execute("SELECT count(*) FROM jobs WHERE state <> 'succeeded'")
     (wrong,) = cursor.fetchone() or (0,)
     connection.close()
@@ -88,18 +89,19 @@ def _bare(stand: Stand, count: int) -> float:
     def done() -> float:
         return _quiet(lambda: not redis.llen(bare_celery.QUEUE) and not redis.hlen("unacked"))
 
-    return count / _drain(bare_celery.app, [bare_celery.QUEUE], fill, done, 1)
+    return count / _drain(bare_celery.app, [bare_celery.QUEUE], fill, done, "bare")
 
 
-def _drain(app: Celery, queues: list[str], fill: Callable[[], None], done: Callable[[], float], workers: int) -> float:
-    """Seconds from when the workers, so many, begin to listen until it is done."""
-    wait_for(lambda: len(app.control.ping(timeout=1)) >= workers, "the workers to be up")
+def _drain(app: Celery, queues: list[str], fill: Callable[[], None], done: Callable[[], float], worker: str) -> float:
+    """Seconds from when the worker begins to listen until it is done. Others are left as they are."""
+    name = [f"{worker}@{socket.gethostname()}"]
+    wait_for(lambda: app.control.ping(destination=name, timeout=1), "the worker to be up")
     for queue in queues:
-        app.control.cancel_consumer(queue, reply=True)
+        app.control.cancel_consumer(queue, destination=name, reply=True)
     fill()
     started = time.perf_counter()
     for queue in queues:
-        app.control.add_consumer(queue)
+        app.control.add_consumer(queue, destination=name)
     return done() - started
 
 
