@@ -25,7 +25,7 @@ from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
-from pipeline_core.stages.choice import choose
+from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.order import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import (
     Advance,
@@ -274,17 +274,8 @@ def _write_trail(session: Session, claim: Claim, entries: Sequence[Entry]) -> No
     )
 
 
-def next_stage(stage: Stage, plugins: snapshot.Snapshot, kind: str, header: Mapping[str, Any]) -> Stage:
-    """The stage that a job goes to after this one: the next one that any plugin matches, or the launch."""
-    return next(
-        following
-        for following in after(stage)
-        if following is Stage.LAUNCH or not choose(following, plugins, kind, header).skipped
-    )
-
-
 def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes:
-    stage = next_stage(claim.stage, snapshot.current(session), claim.kind, claim.header)
+    stage = next_of(after(claim.stage), snapshot.current(session), claim.kind, claim.header)
     if outcome.taskset is not None or outcome.factors is not None:
         changed = {"taskset": outcome.taskset, "factors": outcome.factors}
         session.execute(

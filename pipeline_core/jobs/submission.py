@@ -17,11 +17,13 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import IdempotencyKey, Job, JobDocument, table
 from pipeline_core.errors import Conflict, Forbidden, MissingParameter
+from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.settings import settings
 from pipeline_core.stages import pod_rules
-from pipeline_core.stages.order import Stage
+from pipeline_core.stages.choice import next_of
+from pipeline_core.stages.order import STAGES
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.namespaces import allowed_namespace
@@ -151,14 +153,13 @@ def submit(
     moment = now()
     job_id = new_job_id(moment)
     header = submission.header_of(job_id)
-    values = {
+    values: dict[str, Any] = {
         "id": job_id,
         "user_id": submission.user_id,
         "name": submission.name,
         "kind": submission.kind,
         "namespace": submission.namespace,
         "state": JobState.WAITING,
-        "stage": Stage.TRANSLATE,
         "epoch": 0,
         "event_sequence": 1,
         "reason": "",
@@ -172,6 +173,9 @@ def submit(
             earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
             if earlier:
                 return earlier
+        # A stage that nothing matches costs nothing, the first one too.
+        stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
+        values["stage"] = stage
         session.execute(_INSERT_JOB, values)
         session.execute(
             _INSERT_DOCUMENT,
@@ -187,8 +191,8 @@ def submit(
         )
         job = Job(**values)
         lifecycle.record_event(session, job, header, previous="", actor=actor.name, moment=moment)
-        lifecycle.owe_step(session, job, Stage.TRANSLATE, moment)
-        wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, Stage.TRANSLATE))
+        lifecycle.owe_step(session, job, stage, moment)
+        wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, stage))
     return job_id
 
 

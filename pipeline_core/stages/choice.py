@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,11 @@ class Choice:
     def skipped(self) -> bool:
         """The job passes the stage without being held up by anything."""
         return not self.asked and not self.fails
+
+
+def next_of(stages: Sequence[Stage], plugins: Snapshot, kind: str, header: Mapping[str, Any]) -> Stage:
+    """The first of these stages that has anything to do for the job; the launch always has."""
+    return next(stage for stage in stages if stage is Stage.LAUNCH or not choose(stage, plugins, kind, header).skipped)
 
 
 def choose(stage: Stage, plugins: Snapshot, kind: str, header: Mapping[str, Any]) -> Choice:

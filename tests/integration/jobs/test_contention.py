@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -33,8 +33,10 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
         session.execute(text("UPDATE steps SET stage = 'gates' WHERE job_id = :id"), {"id": job_id})
     claim = claimed(job_id, Stage.GATES)
     write = cursor._write_trail
+    holds_the_step = Event()
 
     def write_late(*arguments: Any) -> None:
+        holds_the_step.set()
         wait_for(somebody_waits_for_a_lock, "the stop to wait for the step")
         write(*arguments)
 
@@ -42,7 +44,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
     entry = Entry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
     with ThreadPoolExecutor(2) as pool:
         renewed = pool.submit(cursor.renew, claim, [entry])
-        wait_for(lambda: renewed.running(), "the answer to be on its way")
+        assert holds_the_step.wait(20)
         stopped = pool.submit(control.stop, job_id, ADMIN)
         renewed.result(20)
         stopped.result(20)

@@ -14,7 +14,7 @@ from pipeline_core.jobs import control, cursor
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal, Rests
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.settings import Settings
-from pipeline_core.stages import launch, translate
+from pipeline_core.stages import launch
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
 from pipeline_core.tokens.actor import Actor
@@ -29,7 +29,14 @@ def taskset(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]}}
 
 
-def submitted(**spec: Any) -> str:
+def submitted() -> str:
+    """A job that owes its translation."""
+    raw = {"userID": "u1", "jobName": "train", "jobKind": "Echo", "job": {"kind": "Echo"}}
+    return submit(Submission.parse(raw), ADMIN)
+
+
+def submitted_taskset(**spec: Any) -> str:
+    """A job that is a TaskSet already, while nothing matches any stage."""
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset(**spec)}
     return submit(Submission.parse(raw), ADMIN)
 
@@ -91,9 +98,14 @@ def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_
 
 def test_the_cursor_skips_stages_that_nothing_matches() -> None:
     job_id = submitted()
-    claim = claimed(job_id)
-    assert cursor.finish(claim, translate.run(claim)) == Goes(Stage.LAUNCH)
+    assert cursor.finish(claimed(job_id), Advance(taskset=taskset())) == Goes(Stage.LAUNCH)
     assert job_of(job_id).stage == "launch"
+
+
+def test_a_job_that_nothing_matches_owes_its_launch_from_the_start() -> None:
+    step = step_of(submitted_taskset())
+    assert step is not None
+    assert step.stage == "launch"
 
 
 def test_a_message_of_a_stage_that_is_past_lets_the_chain_go_on() -> None:
@@ -105,8 +117,7 @@ def test_a_message_of_a_stage_that_is_past_lets_the_chain_go_on() -> None:
 
 
 def test_a_job_on_the_null_cluster_runs_and_succeeds_with_its_launch() -> None:
-    job_id = submitted(replicas=2)
-    cursor.finish(claimed(job_id), Advance())
+    job_id = submitted_taskset(replicas=2)
     claim = claimed(job_id, Stage.LAUNCH)
     assert cursor.finish(claim, launch.run(claim)) == Rests()
     job = job_of(job_id)

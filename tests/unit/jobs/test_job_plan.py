@@ -13,7 +13,6 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
-from pipeline_core.jobs.cursor import next_stage
 from pipeline_core.jobs.plan import STAND_IN_ID, Plan, plan
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.client import Reply
@@ -21,7 +20,8 @@ from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, compile, parse_selector
 from pipeline_core.settings import settings
 from pipeline_core.stages import asking, bind, decorate, factors, gates, translate
-from pipeline_core.stages.order import STAGES, Stage
+from pipeline_core.stages.choice import next_of
+from pipeline_core.stages.order import STAGES, Stage, after
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome
 from pipeline_core.states import FINAL, JobState
 from tests.jobs import taskset
@@ -122,7 +122,7 @@ def run_stages(submitted: Submission, plugins: Snapshot) -> Way:
         if not isinstance(outcome, Advance):
             return Way(asked, stage)
         job = outcome.taskset or job
-        stage = next_stage(stage, plugins, submitted.kind, header)
+        stage = next_of(after(stage), plugins, submitted.kind, header)
     return Way(asked, None)
 
 
