@@ -13,6 +13,7 @@ import structlog
 from celery import Celery
 from celery.signals import setup_logging, task_prerun, worker_init
 from kombu import Queue
+from kombu.transport.redis import Transport
 
 from pipeline_core import log
 from pipeline_core.settings import Settings, settings
@@ -110,6 +111,10 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "ticks", "canaries")],
     }
 
+
+# Where Redis goes away again while a lost connection is being closed, the transport stumbles over its own closed client,
+# and the worker would end. To connect anew is right there, as it is for the KeyError that is counted among these already.
+Transport.connection_errors = (*Transport.connection_errors, AttributeError)
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))

@@ -7,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from redis import Redis
 
@@ -65,8 +64,3 @@ def restartable(server: EmbeddedRedis | EmbeddedPostgres) -> Iterator[Restartabl
             running.go_on()
         running.end()
         server.clean()
-
-
-def own_redis(directory: Path) -> EmbeddedRedis:
-    """A Redis for one test alone."""
-    return EmbeddedRedis(directory / "server", durable=False)

@@ -82,7 +82,10 @@ def ended(
         world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
         for case in BY_JOB:
             world.submit(case.name, park=case.suspended)
-        world.resume_when_suspended(*(case.name for case in BY_JOB if case.suspended))
+        for case in BY_JOB:
+            if case.suspended:
+                happened(world, case.fault, seconds=60)
+                world.resume_when_suspended(case.name)
         world.wait_ended()
         yield world
 
@@ -99,9 +102,11 @@ def test_it_happened_to_some_job_and_all_ended_well(ended: World, fault: str) ->
     assert set(ended.states().values()) == {"succeeded"}
 
 
-def happened(world: World, fault: str) -> None:
+def happened(world: World, fault: str, *, seconds: float = 1) -> None:
     """The fault happened as often as it was to."""
     point, _, rest = fault.partition(":")
     times = int(rest.partition(":")[2] or 1)
     faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
-    wait_for(lambda: len(list(faults.glob(f"{point}#*"))) == times, f"{fault} to happen; {sorted(faults.iterdir())}", 1)
+    wait_for(
+        lambda: len(list(faults.glob(f"{point}#*"))) == times, f"{fault} to happen; {sorted(faults.iterdir())}", seconds
+    )

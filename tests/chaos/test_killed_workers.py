@@ -1,56 +1,131 @@
-"""Processes killed in the middle of their work."""
+"""Workers killed in the middle of their work, and jobs that kill their workers."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.installation import installed, wait_for
-from tests.jobs import taskset
-from tests.plugin_server import serving
-from tests.servers import fresh_database
+from pipeline_core.faults import Point
+from pipeline_core.stages.order import Stage
+from tests.chaos.world import World, a_world
+from tests.installation import wait_for
 
-QUICK = {"PIPELINE_LEASE_SECONDS": "2", "PIPELINE_WAKE_AFTER_SECONDS": "2", "PIPELINE_RECONCILE_SECONDS": "3"}
+POISONED = (Stage.FACTORS, Stage.LAUNCH)
+PATHS = ("/translator", "/priority", "/first", "/decorator", "/binder")
 
 
-@pytest.mark.parametrize("stage", ["FactorGenerator", "AccessGate", "TemplateDecorator", "SchedulerBinder"])
-def test_a_worker_killed_in_the_middle_of_a_stage_costs_a_lease_and_no_job(
-    tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str, stage: str
-) -> None:
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
+) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("killed")
+    faults = directory / "faults"
+    faults.mkdir()
+    with a_world(
+        directory,
+        postgres_url,
+        migrated_database,
+        redis_url,
+        PIPELINE_FAULT=",".join(f"{Point.STAGE_ANSWERED}@{stage}@poison-{stage}:exit:1000" for stage in POISONED),
+        PIPELINE_FAULT_DIR=str(faults),
+        PIPELINE_MAX_CLAIMS="3",
+    ) as world:
+        world.service.start("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")
+        yield world
+
+
+def test_workers_killed_while_plugins_are_asked_cost_a_lease_and_no_job(world: World) -> None:
+    answer = threading.Event()
+    asked = {path: threading.Event() for path in PATHS}
+    plugins = dict(world.plugins.plugins)
+
+    def slow(path: str) -> Any:
+        def plugin(packet: dict[str, Any]) -> Any:
+            if packet["header"]["jobName"] == f"slow{path.replace('/', '-')}":
+                asked[path].set()
+                answer.wait(60)
+            return plugins[path](packet)
+
+        return plugin
+
+    for path in PATHS:
+        world.plugins.plugins[path] = slow(path)
+    names = [f"slow{path.replace('/', '-')}" for path in PATHS]
+    for name in names:
+        world.submit(name)
+    for path in PATHS:
+        assert asked[path].wait(60), path
+    for worker in ("stages1", "stages2"):
+        world.service.kill(worker)
+    answer.set()
+    world.plugins.plugins.update(plugins)
+    world.service.start("stages1", "stages2")
+    world.wait_ended(*names)
+    for name in names:
+        world.check(name)
+
+
+def test_a_job_that_kills_its_worker_each_time_fails_and_says_so_while_others_go_on(world: World) -> None:
+    for stage in POISONED:
+        world.submit(f"poison-{stage}", seconds=300)
+    others = [f"beside-poison-{number}" for number in range(4)]
+    for name in others:
+        world.submit(name)
+    world.wait_ended()
+    for name in others:
+        world.check(name)
+    faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
+    for stage in POISONED:
+        ((state, reason),) = world.rows("SELECT state, reason FROM jobs WHERE name = %s", f"poison-{stage}")
+        assert (state, reason) == ("failed", f"The stage {stage} was begun 3 times and its worker ended each time.")
+        assert len(list(faults.glob(f"*poison-{stage}#*"))) == 3
+        world.check_events(f"poison-{stage}", ["waiting", "failed"])
+    assert not (world.starts / f"poison-{Stage.FACTORS}").exists()
+    assert not set(world.cluster().running()) & set(world.jobs.values()), "what was launched has been ended"
+
+
+def test_a_message_that_a_dying_worker_takes_with_it_is_sent_again(world: World) -> None:
+    """What is popped and never stored as unacknowledged is in no queue any more, whatever the acknowledgement settings."""
+    for worker in ("stages1", "stages2"):
+        world.service.kill(worker)
+    job_id = world.submit("popped")
+    redis = world.redis()
+    queue = f"{world.service.environment['PIPELINE_REDIS_PREFIX']}stages.{Stage.TRANSLATE}"
+    wait_for(lambda: redis.rpop(queue), "the message")
+    world.service.start("stages1", "stages2")
+    world.wait_ended("popped")
+    world.check("popped")
+    assert world.jobs["popped"] == job_id
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -> None:
     asked, answer = threading.Event(), threading.Event()
-    answers: dict[str, Any] = {
-        "FactorGenerator": lambda packet: {"topic": "priority", "advice": 1},
-        "AccessGate": lambda packet: {"decision": "pass"},
-        "TemplateDecorator": lambda packet: packet["job"],
-        "SchedulerBinder": lambda packet: packet["job"],
-    }
+    plugin = world.plugins.plugins["/binder"]
 
     def slow(packet: dict[str, Any]) -> Any:
         asked.set()
         answer.wait(60)
-        return answers[stage](packet)
+        return plugin(packet)
 
-    with (
-        fresh_database(postgres_url, template=migrated_database) as database_url,
-        installed(tmp_path, database_url, redis_url, **QUICK) as service,
-        serving() as plugins,
-    ):
-        service.start("api", "stages1", "hooks1", "housekeeping", "beat", "watcher")
-        service.register("slow", {"pluginType": stage, "callAddress": plugins.plugin("/slow", slow)})
-        marks = tmp_path / "starts"
-        job_id = service.submit(taskset(f"echo started >> {marks}"))
-        assert asked.wait(30), service.log("stages1")
-        service.kill("stages1")
-        answer.set()
-        service.start("stages2")
-        job = service.wait_state(job_id, "succeeded", "failed")
-        assert job["state"] == "succeeded", job
-        assert marks.read_text().split() == ["started"], "the job was launched once"
-        assert service.events(job_id) == ["waiting", "running", "succeeded"]
-        keys = {call.headers["Idempotency-Key"] for call in plugins.calls}
-        assert len(keys) == 1, "the plugin is asked again with the same key"
-        assert len(service.get(f"/v1/job/trail/{job_id}")) == 1
-        wait_for(lambda: service.job(job_id)["cleanup"] == "done", "the cluster to be cleaned up")
+    world.plugins.plugins["/binder"] = slow
+    world.service.kill("stages2")
+    world.submit("politely")
+    assert asked.wait(60)
+    stopping = world.service.processes.pop("stages1")
+    stopping.terminate()
+    wait_for(lambda: "Initiating Soft Shutdown" in world.service.log("stages1"), "the worker to have heard of it")
+    answer.set()
+    stopping.wait(60)
+    world.plugins.plugins["/binder"] = plugin
+    ((stage,),) = world.rows("SELECT stage FROM jobs WHERE name = 'politely'")
+    assert stage != Stage.BIND, "the answer was written down"
+    world.service.start("stages1")
+    world.wait_ended("politely")
+    world.check("politely")
+    assert (
+        len([call for call in world.plugins.calls_of("/binder") if call.body["header"]["jobName"] == "politely"]) == 1
+    )

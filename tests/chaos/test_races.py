@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.faults import Point
 from pipeline_core.stages.order import Stage
 from tests.chaos.world import World, a_world
@@ -45,12 +44,6 @@ def rounds(request: pytest.FixtureRequest) -> range:
     return range(request.config.getoption("--race-rounds"))
 
 
-def cluster(world: World) -> LocalCluster:
-    """The installation's cluster, seen from outside."""
-    root = Path(world.service.environment["PIPELINE_DATA_DIR"]) / "cluster"
-    return LocalCluster("local", root, slots=32, grace_seconds=1.0)
-
-
 def put(world: World, job_id: str, action: str) -> int:
     return world.service.session.put(
         f"{world.service.url}/v1/job/{action}/{job_id}", headers={"token": "admin"}, timeout=30
@@ -73,7 +66,7 @@ def nothing_runs(world: World, *job_ids: str) -> None:
     """Nothing of these jobs runs, and the record says so and owes nothing."""
     jobs = "SELECT id FROM jobs WHERE id = ANY(%s) AND cleanup = 'pending'"
     wait_for(lambda: not world.rows(jobs, list(job_ids)), "the stopped jobs to be cleaned up")
-    assert not set(cluster(world).running()) & set(job_ids)
+    assert not set(world.cluster().running()) & set(job_ids)
     assert not world.rows("SELECT * FROM steps WHERE job_id = ANY(%s)", list(job_ids))
 
 
@@ -139,6 +132,6 @@ def test_a_launch_that_was_stopped_long_ago_leaves_nothing_behind_though_its_wor
     assert put(world, job_id, "stop") == 200
     wait_for(lambda: world.service.job(job_id)["cleanup"] == "done", "the record to say that nothing is left")
     wait_for(lambda: (faults / f"{LATE_AND_DIES}#1").exists(), "the launch all the same")
-    wait_for(lambda: cluster(world).observe(job_id) is not None, "something to be left")
-    wait_for(lambda: all(replica.state.ended for replica in cluster(world).observe(job_id).replicas), "it to end")
+    wait_for(lambda: world.cluster().observe(job_id) is not None, "something to be left")
+    wait_for(lambda: all(replica.state.ended for replica in world.cluster().observe(job_id).replicas), "it to end")
     nothing_runs(world, job_id)

@@ -105,6 +105,22 @@ def test_jobs_in_every_state_go_on_whatever_becomes_of_redis(world: World, redis
     )
 
 
+def test_processes_that_start_before_redis_wait_for_it(world: World, redis: Restartable) -> None:
+    for service in SERVICES:
+        world.service.kill(service)
+    with away(redis):
+        started = {service: len(world.service.log(service)) for service in SERVICES}
+        world.service.start(*SERVICES)
+        for service in ("stages1", "hooks1", "housekeeping", "beat"):
+            wait_for(
+                lambda service=service: "onnect" in world.service.log(service)[started[service] :],  # type: ignore[misc]
+                f"{service} to have found that Redis is away",
+            )
+        world.submit("early")
+    world.wait_ended("early")
+    world.check("early")
+
+
 @contextmanager
 def holding(world: World, path: str) -> Iterator[threading.Event]:
     """Let a plugin answer at the end of the block only; the event is set when it was asked."""

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg2
 from redis import Redis
 
+from pipeline_core.clusters.local.driver import LocalCluster
 from tests.installation import Installation, installed, wait_for
 from tests.plugin_server import Call, PluginServer, serving
 from tests.servers import fresh_database
@@ -102,14 +103,28 @@ class World:
         return self.jobs[name]
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What the record says. Where a list of values goes: `= ANY(%s)`."""
-        with closing(psycopg2.connect(self.database_url)) as connection, connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            return list(cursor.fetchall())
+        """What the record says, as soon as it can be read. Where a list of values goes: `= ANY(%s)`."""
+
+        def read() -> tuple[list[tuple[Any, ...]]] | None:
+            with (
+                suppress(psycopg2.OperationalError),
+                closing(psycopg2.connect(self.database_url)) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(statement, values)
+                return (list(cursor.fetchall()),)
+            return None
+
+        return wait_for(read, "the database to answer")[0]
 
     def redis(self) -> Redis:
         """A client of the installation's broker."""
         return Redis.from_url(self.service.environment["PIPELINE_REDIS_URL"])
+
+    def cluster(self) -> LocalCluster:
+        """The installation's cluster, seen from outside."""
+        root = Path(self.service.environment["PIPELINE_DATA_DIR"]) / "cluster"
+        return LocalCluster("local", root, slots=32, grace_seconds=1.0)
 
     def states(self) -> dict[str, str]:
         """The state of every job by its name."""

@@ -53,7 +53,6 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
         with beating(claim):
             faults.reach(Point.STAGE_CLAIMED, stage, claim.name)
             result = outcome(claim)
-            faults.reach(Point.STAGE_ANSWERED, stage, claim.name)
         progress = cursor.finish(claim, result)
         faults.reach(Point.STAGE_FINISHED, stage, claim.name)
     except Unavailable as error:
@@ -94,7 +93,9 @@ def outcome(claim: Claim) -> Outcome:
         tries = claim.claims - 1
         return Fail(trail=(), reason=f"The stage {claim.stage} was begun {tries} times and its worker ended each time.")
     try:
-        return RUN[claim.stage](claim)
+        result = RUN[claim.stage](claim)
+        faults.reach(Point.STAGE_ANSWERED, claim.stage, claim.name)
+        return result
     except SoftTimeLimitExceeded:
         return Postpone(reason=f"The stage {claim.stage} ran out of time and is tried again.", seconds=5.0)
 

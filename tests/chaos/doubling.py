@@ -1,0 +1,30 @@
+"""The service with every message sent twice, and given to another worker long before its stage is done.
+
+Loaded in front of the service itself: by gunicorn as its configuration, by Celery as the module of its app.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.transport import redis
+
+from workers.app import app
+
+_put = redis.Channel._put
+
+
+def _put_twice(channel: redis.Channel, queue: str, message: dict[str, Any], **options: Any) -> None:
+    _put(channel, queue, message, **options)
+    _put(channel, queue, message, **options)
+
+
+redis.Channel._put = _put_twice
+app.conf.broker_transport_options = {
+    **app.conf.broker_transport_options,
+    "visibility_timeout": 1,
+    "unacked_restore_interval": 0.5,
+    "unacked_restore_throttle": 1,
+}
+
+__all__ = ["app"]

@@ -1,0 +1,82 @@
+"""Everything twice: messages, beats, housekeeping workers and watchers; nothing that they do is done twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
+from tests.installation import Installation, wait_for
+
+JOBS = 8
+SLOW_SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
+) -> Iterator[World]:
+    with a_world(
+        tmp_path_factory.mktemp("doubles"), postgres_url, migrated_database, redis_url, prepare=doubled
+    ) as world:
+        world.service.start(
+            "stages1", "stages2", "hooks1", "housekeeping", "housekeeping2", "beat", "beat2", "watcher", "watcher2"
+        )
+        yield world
+
+
+def doubled(service: Installation) -> None:
+    """Let every process load the doubling first, and give those a twin of which one ought to be enough."""
+    for name, one in list(service.services.items()):
+        argv = [word.replace("workers.app", "tests.chaos.doubling") for word in one.argv]
+        if name == "api":
+            argv.insert(argv.index("api.wsgi:app"), "--config=python:tests.chaos.doubling")
+        if name == "watcher":
+            argv = [argv[0], "-c", "import tests.chaos.doubling; from workers.watch import main; main()"]
+        service.services[name] = replace(one, argv=argv)
+        if name in ("housekeeping", "beat", "watcher"):
+            twin = [word.replace("housekeeping@", "housekeeping2@").replace("/run/beat", "/run/beat2") for word in argv]
+            service.services[f"{name}2"] = replace(one, name=f"{name}2", argv=twin)
+
+
+def test_nothing_is_done_twice(world: World) -> None:
+    bind = world.plugins.plugins["/binder"]
+
+    def slow(packet: dict[str, Any]) -> Any:
+        if packet["header"]["jobName"] == "slow":
+            time.sleep(SLOW_SECONDS)
+        return bind(packet)
+
+    world.plugins.plugins["/binder"] = slow
+    straight = ["slow", *(f"straight-{number}" for number in range(JOBS))]
+    parked = [f"parked-{number}" for number in range(JOBS // 2)]
+    for name in straight:
+        world.submit(name)
+    for name in parked:
+        world.submit(name, park=True)
+    world.resume_when_suspended(*parked)
+    world.wait_ended()
+    for name in straight:
+        world.check(name, STRAIGHT)
+    for name in parked:
+        world.check(name, SUSPENDED)
+    asked = [call.headers["Idempotency-Key"] for call in world.plugins.calls]
+    assert len(asked) == len(set(asked)), "nobody was asked or told twice either: no worker died"
+
+
+def test_messages_were_doubled(world: World) -> None:
+    """The test above would hold of a service that sends each message once, too."""
+    redis = world.redis()
+    queue = f"{world.service.environment['PIPELINE_REDIS_PREFIX']}stages.translate"
+    for worker in ("stages1", "stages2"):
+        world.service.kill(worker)
+    world.submit("counted")
+    wait_for(lambda: redis.llen(queue) == 2, "two messages")
+    assert redis.lindex(queue, 0) == redis.lindex(queue, 1)
+    world.service.start("stages1", "stages2")
+    world.wait_ended()
+    world.check("counted")

@@ -1,0 +1,69 @@
+"""Celery's settings, each of which keeps some loss, doubling or hang from happening."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_core.settings import Settings
+from pipeline_core.stages.order import STAGES
+from workers.app import CANARY, TICK_SECONDS, configuration, queues, stage_task
+
+CONFIGURATION = configuration(Settings(redis_url="redis://localhost/0"))
+TRANSPORT = CONFIGURATION["broker_transport_options"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        # A worker that dies gives its message back, whether all of it dies or one child.
+        ("task_acks_late", True),
+        ("task_reject_on_worker_lost", True),
+        # What is taken ahead of time is lost with its worker, and is late for all others.
+        ("worker_prefetch_multiplier", 1),
+        ("worker_eta_task_limit", 100),
+        # Results fill Redis, and nobody reads them.
+        ("task_ignore_result", True),
+        ("result_backend", None),
+        # Pickle in the broker is code from whoever can write there.
+        ("task_serializer", "json"),
+        ("accept_content", ["json"]),
+        ("result_accept_content", ["json"]),
+        # A Redis that is away, or not there yet, or refuses commands, is waited for.
+        ("broker_connection_retry_on_startup", True),
+        ("broker_connection_max_retries", None),
+        ("broker_channel_error_retry", True),
+        ("worker_cancel_long_running_tasks_on_connection_loss", True),
+        # Clocks that are set by hand, or by the season, are not ours.
+        ("enable_utc", True),
+        ("timezone", "UTC"),
+    ],
+)
+def test_celery_is_told(name: str, value: object) -> None:
+    assert CONFIGURATION[name] == value
+
+
+def test_every_limit_is_longer_than_the_one_inside_it() -> None:
+    settings = Settings()
+    soft, hard = CONFIGURATION["task_soft_time_limit"], CONFIGURATION["task_time_limit"]
+    assert settings.stage_budget_seconds < soft < hard < hard + settings.lease_seconds < TRANSPORT["visibility_timeout"]
+
+
+def test_no_call_of_redis_waits_for_ever() -> None:
+    assert {"socket_timeout", "socket_connect_timeout", "socket_keepalive", "health_check_interval"} <= set(TRANSPORT)
+
+
+def test_ticks_are_intervals_that_do_not_pile_up_while_nobody_takes_them() -> None:
+    for name, entry in CONFIGURATION["beat_schedule"].items():
+        assert isinstance(entry["schedule"], float), name
+        assert entry["options"]["expires"] <= max(TICK_SECONDS[name], 2.0), name
+
+
+def test_stages_hooks_and_ticks_have_queues_of_their_own() -> None:
+    routes = CONFIGURATION["task_routes"]
+    used = [routes[stage_task(stage)]["queue"] for stage in STAGES] + [
+        routes["hook.*"]["queue"],
+        routes["tick.*"]["queue"],
+    ]
+    assert used == queues()
+    assert len(set(used)) == len(used)
+    assert CANARY not in routes
