@@ -19,7 +19,7 @@ from api.auth import ADMIN, Needed
 from pipeline_core.errors import Code
 
 Shape = type[Schema] | Mapping[str, Any]
-"""A payload's form: a schema, or JSON Schema."""
+"""A form of JSON: a schema, or JSON Schema (in which schemas may stand, too)."""
 
 ASSETS = "docs_asset"
 """The endpoint that serves Swagger UI's own files."""
@@ -108,7 +108,7 @@ _ERROR = {
 class Takes:
     """The JSON body of an operation; `required` or not."""
 
-    schema: type[Schema]
+    schema: Shape
     required: bool = True
     example: Any = None
 

@@ -28,7 +28,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _KEY_HEADER = {
     "in": "header",
     "name": "Idempotency-Key",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "pattern": f"^{_KEY.pattern}$"},
     "description": "The same key, token and body again answers the same job and submits nothing. Kept for 24 hours.",
 }
 _EXAMPLE = {

@@ -51,7 +51,9 @@ def create(call: Call) -> Any:
     "PUT",
     "/normal",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(forms.TokenPrivileges, example={"id": _ID, "privileges": ["read_job"]}),
+    takes=Takes(
+        {"oneOf": [forms.PrivilegesByID, forms.PrivilegesByValue]}, example={"id": _ID, "privileges": ["read_job"]}
+    ),
     refusals=(404,),
 )
 def change_privileges(call: Call) -> None:
@@ -64,7 +66,7 @@ def change_privileges(call: Call) -> None:
     "DELETE",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(forms.TokenNamed, example={"id": _ID}),
+    takes=Takes({"oneOf": [forms.TokenByID, forms.TokenByValue]}, example={"id": _ID}),
     refusals=(404,),
 )
 def delete(call: Call) -> None:
