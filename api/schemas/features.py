@@ -190,7 +190,8 @@ class DeliveryList(Pages):
 
     plugin = fields.String(validate=validate.Length(1, 255), metadata={"description": "A plugin's key."})
     status = fields.String(
-        metadata={"pattern": comma_list(STATUSES), "description": "Statuses, separated by commas; any case."}
+        validate=validate.Length(min=1),
+        metadata={"pattern": comma_list(STATUSES), "description": "Statuses, separated by commas; any case."},
     )
     jobID = fields.String(validate=validate.Length(1, 64))
 

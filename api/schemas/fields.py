@@ -41,6 +41,10 @@ class Flag(fields.Boolean):
 class Second(fields.Integer):
     """A time in unix seconds; loads as an aware datetime."""
 
+    def __init__(self, *, metadata: Mapping[str, Any]) -> None:
+        bounds = {"minimum": 0, "maximum": LAST_SECOND}
+        super().__init__(metadata={**bounds, **metadata})
+
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         return datetime.fromtimestamp(_whole(value, 0, LAST_SECOND), UTC)
 
