@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
-from tests.installation import Installation
+from tests.installation import Installation, wait_for
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
 
@@ -170,6 +171,38 @@ def test_a_job_of_the_text_goes_its_whole_way(service: Installation, plugins: Pl
     (runtime,) = detail["platformSpecificInfo"]["taskRuntimeInfo"]
     assert set(runtime) == RUNTIME
     assert set(runtime["replicas"][0]) == POD
+
+
+def test_a_call_says_who_calls_and_about_what(service: Installation, plugins: PluginServer) -> None:
+    secret = "whsec_" + base64.b64encode(b"s" * 32).decode()
+    hook = {"pluginType": "LifeHook", "callAddress": plugins.plugin("/hook", lambda _: "OK"), "description": ""}
+    fields = {"authorization": "Bearer of the plugin", "signingSecret": secret}
+    register(service, "signed", gate(plugins, "/gate"), hook, **fields)
+    body = {
+        "userID": "ada",
+        "jobName": "n",
+        "jobKind": "TaskSet",
+        "header": {"userID": "eve", "jobID": "j0", "jobName": 1, "jobKind": None},
+        "job": taskset(),
+    }
+    answer = service.ask("POST", "/v1/job", body, **{"X-Request-ID": "request-of-ada"})
+    assert answer.headers["X-Request-ID"] == "request-of-ada"
+    job_id = answer.json()["payload"]["jobID"]
+    service.wait_state(job_id, "succeeded")
+
+    (called,) = plugins.calls_of("/gate")
+    assert called.body["header"] == {"userID": "ada", "jobName": "n", "jobKind": "TaskSet", "jobID": job_id}
+    assert called.headers["Idempotency-Key"] == f"{job_id}:gates:AccessGate.signed.tests:1"
+    assert called.headers["X-Job-ID"] == job_id
+    assert called.headers["Content-Type"] == "application/json"
+    told = wait_for(lambda: plugins.calls_of("/hook")[2:] and plugins.calls_of("/hook"), "three events")
+    for call in (called, *told):
+        assert call.headers["Authorization"] == "Bearer of the plugin"
+        assert call.headers["X-Request-ID"] == "request-of-ada"
+        assert {"webhook-id", "webhook-timestamp", "webhook-signature"} <= {name.lower() for name in call.headers}
+    assert len({call.headers["webhook-id"] for call in told}) == len(told)
+    logs = "".join(service.log(name) for name in service.services if name.startswith("stages"))
+    assert "request-of-ada" in logs
 
 
 def test_features_and_plugins_have_the_fields_of_the_text(service: Installation, plugins: PluginServer) -> None:
