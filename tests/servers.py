@@ -16,7 +16,6 @@ from sqlalchemy.engine import make_url
 
 from api.embedded import EmbeddedPostgres, EmbeddedRedis
 
-
 DROP_SECONDS = 30.0
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from pipeline_core.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Job
+from pipeline_core.database.models import Delivery, Event, Job
+from pipeline_core.hooks import deliveries
 
 PLUGIN = {"pluginType": "AccessGate", "callAddress": "http://127.0.0.1:9/gate"}
 
@@ -149,5 +152,34 @@ def test_the_other_names_of_privileges_are_understood(admin: Any, given: str, st
 
 def test_no_answer_lets_other_origins_in(admin: Any) -> None:
     answer = admin("GET", "/v1/job/list", headers={"Origin": "https://elsewhere.example"})
-    assert not [name for name in answer.headers if name.startswith("Access-Control")]
+    assert not [name for name, _ in answer.headers if name.startswith("Access-Control")]
     assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_delivery_past_its_time_is_exhausted_and_can_be_sent_again(admin: Any) -> None:
+    job_id = admin.submit()
+    past = now() - timedelta(seconds=1)
+    key = "LifeHook.f.platform"
+    with transaction() as session:
+        event_id = session.scalar(select(Event.id).where(Event.job_id == job_id))
+        for name, status, give_up_at in (
+            ("tired", "waiting", past),
+            ("fresh", "waiting", past + timedelta(hours=1)),
+            ("dropped", "dropped", past),
+            ("refused", "exception", past),
+        ):
+            session.add(Delivery(id=name, event_id=event_id, job_id=job_id, sequence=1, plugin_key=f"{key}.{name}",
+                                 attempts=3, last_answer="RE", created_at=past, next_at=past, give_up_at=give_up_at,
+                                 status=status))  # fmt: skip
+    assert deliveries.give_up() == 1
+
+    def with_status(status: str) -> set[str]:
+        return {found["id"] for found in admin.payload("GET", f"/v1/hooks/deliveries?status={status}")}
+
+    assert (with_status("exhausted"), with_status("waiting")) == ({"tired"}, {"fresh"})
+    assert with_status("Exhausted, exception") == {"tired", "refused"}
+    for name, status in (("tired", 200), ("refused", 200), ("fresh", 409), ("dropped", 409), ("nothing", 404)):
+        assert admin("POST", f"/v1/hooks/redeliver/{name}").status_code == status, name
+    assert with_status("waiting") == {"tired", "fresh", "refused"}
+    refused = admin("GET", "/v1/hooks/deliveries?status=lost")
+    assert (refused.status_code, refused.json["code"]) == (400, "WRONG_PARAM")
