@@ -30,7 +30,7 @@ class Application(Flask):
 def create_app() -> Flask:
     """A new application: it reads the settings, and opens no connection before the first request."""
     from api import resources
-    from api.resources import operations
+    from api.resources import operations, tokens
 
     log.configure(settings())
     app = Application("pipeline", static_folder=None)
@@ -38,6 +38,7 @@ def create_app() -> Flask:
     # Every path works with and without a trailing slash, and nothing is ever redirected.
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
+    app.url_map.converters["token"] = tokens.TokenID
     app.extensions[LIMIT] = FailureLimit()
     request_ids.install(app)
     app.register_error_handler(Exception, envelope.failure)

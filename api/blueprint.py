@@ -56,9 +56,8 @@ class Blueprint(flask_smorest.Blueprint):
             def checked(**path_values: str) -> Response:
                 return _answer(view(_check(operation, query, path_values), **path_values))
 
-            documented = self.doc(operationId=f"{self.name}_{view.__name__}", **openapi.document(operation, view))(
-                checked
-            )
+            described = openapi.document(operation, view, self.name)
+            documented = self.doc(**described)(checked)
             self.route(path, methods=[method], endpoint=view.__name__)(documented)
             return view
 

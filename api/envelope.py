@@ -11,6 +11,7 @@ from flask import Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from pipeline_core import errors
+from pipeline_core.body import shown
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Code, PipelineError
 
@@ -93,7 +94,7 @@ def _http_failure(error: HTTPException) -> Response:
     fallback = Code.WRONG_PARAM if status < 500 else Code.INTERNAL_ERROR
     code, text = _HTTP_ERRORS.get(status, (fallback, OUR_FAULT if status >= 500 else error.description or error.name))
     if status in _HTTP_ERRORS:
-        text = text.format(path=request.path, method=request.method)
+        text = text.format(path=shown(request.path)[1:-1], method=request.method)
     response = _response({"code": code, "msg": text}, status)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         response.headers["Allow"] = ", ".join(sorted(error.valid_methods))

@@ -19,7 +19,7 @@ from api.auth import ADMIN, Needed
 from pipeline_core.errors import Code
 
 Shape = type[Schema] | Mapping[str, Any]
-"""A payload's form: a schema, or JSON Schema."""
+"""A form of JSON: a schema, or JSON Schema (in which schemas may stand, too)."""
 
 ASSETS = "docs_asset"
 """The endpoint that serves Swagger UI's own files."""
@@ -108,7 +108,7 @@ _ERROR = {
 class Takes:
     """The JSON body of an operation; `required` or not."""
 
-    schema: type[Schema]
+    schema: Shape
     required: bool = True
     example: Any = None
 
@@ -120,7 +120,8 @@ class Operation:
     `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
     is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
     `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
-    may answer), `parameters`, `headers` of the answer, and `example`.
+    may answer), `parameters`, `headers` of the answer, `example`, and `links` (operations of the same blueprint that go on
+    with the answer: a path's parameter, and the payload's field for it).
     """
 
     method: str
@@ -134,6 +135,7 @@ class Operation:
     parameters: Sequence[Mapping[str, Any]] = ()
     headers: Mapping[str, Any] = field(default_factory=dict)
     example: Any = None
+    links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def has_body(self) -> bool:
@@ -191,14 +193,15 @@ def make_api(app: Flask, version: str) -> Api:
     return Api(app)
 
 
-def document(operation: Operation, view: Callable[..., Any]) -> dict[str, Any]:
+def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> dict[str, Any]:
     """The OpenAPI operation object, with schemas yet to be resolved; `view`'s docstring describes it."""
     description = load_info_from_docstring(view.__doc__).get("description")
     written: dict[str, Any] = {
+        "operationId": f"{blueprint}_{view.__name__}",
         "description": "\n\n".join(filter(None, (description, _who(operation)))),
         "parameters": [dict(parameter) for parameter in operation.parameters],
         "responses": {
-            200: _success(operation),
+            200: _success(operation) | _links(operation, blueprint),
             **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in _statuses(operation)},
         },
     }
@@ -242,6 +245,17 @@ def _success(operation: Operation) -> dict[str, Any]:
     elif operation.example is not None:
         content["example"] = {**example, "payload": operation.example}
     return {"description": "Done.", "headers": headers, "content": {"application/json": content}}
+
+
+def _links(operation: Operation, blueprint: str) -> dict[str, Any]:
+    links = {
+        name: {
+            "operationId": f"{blueprint}_{name}",
+            "parameters": {parameter: f"$response.body#/payload/{part}"},
+        }
+        for name, (parameter, part) in operation.links.items()
+    }
+    return {"links": links} if links else {}
 
 
 def _envelope(operation: Operation) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Installation:
     environment: dict[str, str]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     session: requests.Session = field(default_factory=requests.Session)
+    password: str = "admin"
 
     def start(self, *names: str) -> None:
         """Start these processes; all of them if none is named."""
@@ -78,11 +79,11 @@ class Installation:
         return (self.directory / f"{name}.log").read_text(errors="replace")
 
     def ask(
-        self, method: str, path: str, body: Any = None, *, token: str = "admin", **headers: str
+        self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str
     ) -> requests.Response:
         """One request to the API."""
         return self.session.request(
-            method, f"{self.url}{path}", json=body, headers={"token": token, **headers}, timeout=30
+            method, f"{self.url}{path}", json=body, headers={"token": token or self.password, **headers}, timeout=30
         )
 
     def get(self, path: str) -> Any:

@@ -28,7 +28,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _KEY_HEADER = {
     "in": "header",
     "name": "Idempotency-Key",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "pattern": f"^{_KEY.pattern}$"},
     "description": "The same key, token and body again answers the same job and submits nothing. Kept for 24 hours.",
 }
 _EXAMPLE = {
@@ -39,6 +39,7 @@ _EXAMPLE = {
     "job": {"kind": "TFJob", "replicas": 2},
 }
 _ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
+_OF_A_JOB = ("job_detail", "config", "taskset", "job_trail", "job_events", "job_logs", "stop", "resume", "retry")
 
 
 @blueprint.operation(
@@ -50,6 +51,7 @@ _ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
     refusals=(409,),
     parameters=(_KEY_HEADER,),
     example={"jobID": _ID},
+    links=dict.fromkeys(_OF_A_JOB, ("job_id", "jobID")),
 )
 def submit(call: Call) -> Any:
     """Submit a job; the answer comes once it is durably stored"""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from werkzeug.routing import BaseConverter
+
 from api import paging
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
@@ -16,6 +18,17 @@ from pipeline_core.tokens import store
 from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="Who may do what.")
+
+
+class TokenID(BaseConverter):
+    """A token's ID in a path: none of the words that stand in its place in other paths.
+
+    Else those would seem to take DELETE, too.
+    """
+
+    regex = "(?!(?:admin|normal)$)[^/]+"
+    part_isolating = True
+
 
 _TOKEN = "Jq3vX0aZ81LmTnRb5cWd7Kfe"
 _ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
@@ -38,6 +51,7 @@ def change_admin_password(call: Call) -> None:
         forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}
     ),
     payload=forms.TokenMade,
+    links={"delete_by_id": ("token_id", "id")},
     example={"token": _TOKEN, "id": _ID},
 )
 def create(call: Call) -> Any:
@@ -51,7 +65,9 @@ def create(call: Call) -> Any:
     "PUT",
     "/normal",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(forms.TokenPrivileges, example={"id": _ID, "privileges": ["read_job"]}),
+    takes=Takes(
+        {"oneOf": [forms.PrivilegesByID, forms.PrivilegesByValue]}, example={"id": _ID, "privileges": ["read_job"]}
+    ),
     refusals=(404,),
 )
 def change_privileges(call: Call) -> None:
@@ -64,7 +80,7 @@ def change_privileges(call: Call) -> None:
     "DELETE",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(forms.TokenNamed, example={"id": _ID}),
+    takes=Takes({"oneOf": [forms.TokenByID, forms.TokenByValue]}, example={"id": _ID}),
     refusals=(404,),
 )
 def delete(call: Call) -> None:
@@ -73,7 +89,7 @@ def delete(call: Call) -> None:
         store.delete(session, raw=call.body, actor=call.actor)
 
 
-@blueprint.operation("DELETE", "/<token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
+@blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
 def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:

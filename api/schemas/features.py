@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.fields import BodySchema, Pages, Query, nullable_time
+from api.schemas.fields import BodySchema, Pages, Query, comma_list, nullable_time
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.plugins.guard import Circuit, Outcome
 from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.selectors.expression import NAME
+from pipeline_core.selectors.selector import MAX_CONDITIONS
+from pipeline_core.states import ALIASES
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
 POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
@@ -17,26 +20,58 @@ STATUSES = [status.value for status in DeliveryStatus]
 class SelectorCondition(Schema):
     """One test of the job's header."""
 
-    name = fields.String(required=True)
-    key = fields.String(required=True)
-    expect = fields.String(required=True, metadata={"description": "A text, a regular expression, or `/re/flags`."})
+    name = fields.String(required=True, metadata={"pattern": f"^{NAME.pattern}$"})
+    key = fields.String(required=True, validate=validate.Length(min=1))
+    expect = fields.String(
+        required=True,
+        validate=validate.Length(min=1),
+        metadata={"description": "A text, a regular expression, or `/re/flags`."},
+    )
 
 
-class Selector(Schema):
-    """Which jobs; `states` only for a LifeHook."""
+class StageSelector(Schema):
+    """Which jobs."""
 
-    conditions = fields.List(fields.Nested(SelectorCondition))
-    expression = fields.String(metadata={"example": "type && !user"})
-    states = fields.List(fields.String())
+    conditions = fields.List(
+        fields.Nested(SelectorCondition), validate=validate.Length(max=MAX_CONDITIONS), allow_none=True
+    )
+    expression = fields.String(
+        allow_none=True,
+        metadata={
+            "description": "Names of conditions, `&&`, `||`, `!`, `( )`; `*` for all.",
+            "example": "type && !user",
+        },
+    )
+
+
+class HookSelector(StageSelector):
+    """Which jobs, and which of their states."""
+
+    states = fields.List(
+        fields.String(metadata={"pattern": rf"^(\*|{'|'.join(ALIASES)})$"}),
+        validate=validate.Length(min=1),
+        allow_none=True,
+        metadata={"description": '`["*"]` for all; names in any case.'},
+    )
+
+
+class Selector(StageSelector):
+    """A selector as it was given; a LifeHook's has `states`."""
+
+    states = fields.List(fields.String(), allow_none=True)
 
 
 class PluginBody(BodySchema):
     """A plugin of the feature."""
 
     pluginType = fields.String(required=True, validate=TYPE)
-    callAddress = fields.String(required=True, metadata={"format": "uri"})
+    callAddress = fields.String(
+        required=True, metadata={"format": "uri", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\\#]+$"}
+    )
     description = fields.String(allow_none=True)
-    jobSelector = fields.Nested(Selector, allow_none=True)
+    jobSelector = fields.Nested(
+        HookSelector, allow_none=True, metadata={"description": "Only a LifeHook's has `states`."}
+    )
     timeoutSeconds = fields.Integer(
         strict=True, validate=validate.Range(1, 300), metadata={"default": 30}, allow_none=True
     )
@@ -44,31 +79,45 @@ class PluginBody(BodySchema):
     patienceSeconds = fields.Integer(
         strict=True, validate=validate.Range(0, 86400), metadata={"default": 60}, allow_none=True
     )
-    failurePolicy = fields.String(validate=POLICY, metadata={"default": "Fail"}, allow_none=True)
+    failurePolicy = fields.String(
+        validate=POLICY, metadata={"default": "Fail", "description": "A translator cannot be ignored."}, allow_none=True
+    )
 
 
 class FeatureBody(BodySchema):
     """A feature with its plugins."""
 
     name = fields.String(required=True, validate=validate.Regexp(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"))
-    author = fields.String(required=True, validate=validate.Length(1, 63))
+    author = fields.String(
+        required=True,
+        validate=validate.Length(1, 63),
+        metadata={
+            "pattern": r"^[^\s/\x00-\x1f\x7f-\x9f]([^/\x00-\x1f\x7f-\x9f]*[^\s/\x00-\x1f\x7f-\x9f])?$",
+            "description": "Not `all`.",
+        },
+    )
     description = fields.String(allow_none=True)
     enabled = fields.Boolean(metadata={"default": False}, allow_none=True)
     authorization = fields.String(
-        metadata={"description": "Sent to the plugins as `Authorization`; never shown."}, allow_none=True
+        metadata={
+            "pattern": "^([!-~]([ -~]*[!-~])?)?$",
+            "description": "Sent to the plugins as `Authorization`; never shown. `set` keeps the one that is stored.",
+        },
+        allow_none=True,
     )
     signingSecret = fields.String(
-        metadata={"description": "For Standard Webhooks signatures; never shown."}, allow_none=True
+        metadata={"description": "For Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes; never shown."},
+        allow_none=True,
     )
-    jobSelector = fields.Nested(Selector, allow_none=True)
+    jobSelector = fields.Nested(StageSelector, allow_none=True)
     plugins = fields.List(fields.Nested(PluginBody), required=True, validate=validate.Length(min=1))
 
 
 class SequenceBody(BodySchema):
     """Which plugin is to run before which."""
 
-    beforeKey = fields.String(required=True)
-    afterKey = fields.String(required=True)
+    beforeKey = fields.String(required=True, validate=validate.Length(min=1))
+    afterKey = fields.String(required=True, validate=validate.Length(min=1))
     pluginType = fields.String(required=True, validate=TYPE)
 
 
@@ -140,7 +189,10 @@ class DeliveryList(Pages):
     """Which deliveries."""
 
     plugin = fields.String(validate=validate.Length(1, 255), metadata={"description": "A plugin's key."})
-    status = fields.String(metadata={"description": f"One or more of {', '.join(STATUSES)}, separated by commas."})
+    status = fields.String(
+        validate=validate.Length(min=1),
+        metadata={"pattern": comma_list(STATUSES), "description": "Statuses, separated by commas; any case."},
+    )
     jobID = fields.String(validate=validate.Length(1, 64))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +41,10 @@ class Flag(fields.Boolean):
 class Second(fields.Integer):
     """A time in unix seconds; loads as an aware datetime."""
 
+    def __init__(self, *, metadata: Mapping[str, Any]) -> None:
+        bounds = {"minimum": 0, "maximum": LAST_SECOND}
+        super().__init__(metadata={**bounds, **metadata})
+
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         return datetime.fromtimestamp(_whole(value, 0, LAST_SECOND), UTC)
 
@@ -48,8 +52,12 @@ class Second(fields.Integer):
 class Moment(fields.String):
     """A time as RFC 3339 or in unix seconds; loads as an aware datetime."""
 
-    _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
+    _SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")
     _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+    def __init__(self, *, metadata: Mapping[str, Any], **options: Any) -> None:
+        forms = [{"format": "date-time"}, {"pattern": f"^{self._SECONDS.pattern}$"}]
+        super().__init__(metadata={"anyOf": forms, **metadata}, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         try:
@@ -65,9 +73,9 @@ class Moment(fields.String):
 class Words(fields.String):
     """One or more words, separated by commas; loads as a list. With `choices`, each must be one of them."""
 
-    def __init__(self, choices: tuple[str, ...] = (), **options: Any) -> None:
+    def __init__(self, choices: Sequence[str] = (), *, metadata: Mapping[str, Any], **options: Any) -> None:
         self.choices = choices
-        super().__init__(**options)
+        super().__init__(metadata={"pattern": comma_list(choices), **metadata}, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         words = [word.strip() for word in value.split(",")]
@@ -80,6 +88,9 @@ class Words(fields.String):
 
 class States(Words):
     """Names of job states, aliases among them, any case; loads as the set of states that they stand for."""
+
+    def __init__(self, *, metadata: Mapping[str, Any], **options: Any) -> None:
+        super().__init__(metadata={"pattern": comma_list(tuple(ALIASES)), **metadata}, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         states: frozenset[JobState] = frozenset()
@@ -119,6 +130,12 @@ class BodySchema(Schema):
 
     class Meta:
         unknown = "raise"
+
+
+def comma_list(choices: Sequence[str] = ()) -> str:
+    """The pattern of one or more words separated by commas; with `choices`, of those alone."""
+    word = f"({'|'.join(choices)})" if choices else r"[^,\s][^,]*"
+    return rf"^\s*{word}\s*(,\s*{word}\s*)*$"
 
 
 def nullable_time() -> fields.String:

@@ -16,10 +16,12 @@ from api.schemas.fields import (
     Words,
     nullable_time,
 )
+from pipeline_core.jobs.submission import MAX_TEXT
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 
 MAX_REASON = 1000
+_PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*$"}
 STATE = validate.OneOf([state.value for state in JobState])
 
 
@@ -66,22 +68,24 @@ class JobTemplate(Schema):
     class Meta:
         unknown = "include"
 
-    kind = fields.String(required=True, metadata={"description": "Equals `jobKind`."})
+    kind = fields.String(required=True, validate=validate.Length(min=1), metadata={"description": "Equals `jobKind`."})
     apiVersion = fields.String()
 
 
 class Submit(BodySchema):
     """A job."""
 
-    userID = fields.String(required=True, validate=validate.Length(1, 255))
-    jobName = fields.String(required=True, validate=validate.Length(1, 255))
-    jobKind = fields.String(required=True, validate=validate.Length(1, 255))
+    userID = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
+    jobName = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
+    jobKind = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
     header = fields.Dict(metadata={"description": "What plugins select jobs by; at most 64 KiB."}, allow_none=True)
     job = fields.Nested(JobTemplate, required=True)
     jobNameSpace = fields.String(
         metadata={"description": "The namespace, unless the TaskSet names one."}, allow_none=True
     )
-    cluster = fields.Raw(metadata={"description": "Where it is to run; there is one cluster."}, allow_none=True)
+    cluster = fields.String(
+        metadata={"description": "Where it is to run: the name of this installation's cluster."}, allow_none=True
+    )
 
 
 class Submitted(Schema):
@@ -100,9 +104,7 @@ class Note(BodySchema):
 class ResumeNote(Note):
     """Why, and of which gate."""
 
-    gate = fields.String(
-        validate=validate.Length(min=1), metadata={"description": "Resume only what this gate (its key) suspended."}
-    )
+    gate = fields.String(metadata={"description": "Resume only what this gate (its key) suspended."}, allow_none=True)
 
 
 class Count(Schema):

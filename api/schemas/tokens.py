@@ -13,14 +13,21 @@ PRIVILEGES = validate.OneOf(list(NAMES))
 class AdminBody(BodySchema):
     """The new password."""
 
-    token = fields.String(required=True, validate=validate.Length(8, 128))
+    token = fields.String(
+        required=True,
+        validate=validate.Length(8, 128),
+        metadata={
+            "pattern": "^[!-~]([ -~]*[!-~])?$",
+            "description": "Printable ASCII without blanks around it, and not 24 letters and digits, as tokens are.",
+        },
+    )
 
 
 class TokenBody(BodySchema):
     """What the token allows, and whom it is for."""
 
     privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
-    forwho = fields.String(required=True, validate=validate.Length(min=1))
+    forwho = fields.String(required=True, validate=validate.Length(1, 255), metadata={"description": "Not `admin`."})
     note = fields.String(allow_none=True)
     ownOnly = fields.Boolean(
         metadata={"description": "Only jobs whose user is `forwho`.", "default": False}, allow_none=True
@@ -28,19 +35,28 @@ class TokenBody(BodySchema):
     expiresAt = fields.String(allow_none=True, metadata={"format": "date-time"})
 
 
-class TokenPrivileges(BodySchema):
-    """Which token (its value or its ID), and what it is to allow."""
+class TokenByValue(BodySchema):
+    """The token of this value."""
 
-    token = fields.String(allow_none=True)
-    id = fields.String(allow_none=True)
+    token = fields.String(required=True, validate=validate.Length(min=1))
+
+
+class TokenByID(BodySchema):
+    """The token of this ID."""
+
+    id = fields.String(required=True, validate=validate.Length(min=1))
+
+
+class PrivilegesByValue(TokenByValue):
+    """What the token of this value is to allow."""
+
     privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
 
 
-class TokenNamed(BodySchema):
-    """Which token: its value or its ID."""
+class PrivilegesByID(TokenByID):
+    """What the token of this ID is to allow."""
 
-    token = fields.String(allow_none=True)
-    id = fields.String(allow_none=True)
+    privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
 
 
 class TokenMade(Schema):

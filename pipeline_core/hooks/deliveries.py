@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
+from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
@@ -170,7 +171,7 @@ def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
         select(Delivery).where(Delivery.id == delivery_id).with_for_update()
     ).scalar_one_or_none()
     if delivery is None:
-        raise NotFound(f'There is no delivery "{delivery_id}".')
+        raise NotFound(f"There is no delivery {shown(delivery_id)}.")
     if delivery.status not in CLOSED:
         raise Conflict(
             f"The delivery {delivery_id} is {delivery.status}; only {' or '.join(CLOSED)} ones are sent again."
@@ -182,7 +183,7 @@ def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
 def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
     """Send all deliveries that this subscriber was not told of once more; how many. Raises NotFound."""
     if session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is None:
-        raise NotFound(f'There is no plugin "{plugin_key}".')
+        raise NotFound(f"There is no plugin {shown(plugin_key)}.")
     count = _send_again(session, Delivery.plugin_key == plugin_key)
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})
     return count

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
+from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, TrailEntry
@@ -24,7 +25,7 @@ from pipeline_core.tokens.actor import Actor
 def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
     job = lifecycle.lock(session, job_id)
     if not actor.sees(job.user_id):
-        raise NotFound(f'There is no job "{job_id}".')
+        raise NotFound(f"There is no job {shown(job_id)}.")
     return job
 
 
@@ -69,7 +70,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
         if job.state != JobState.SUSPENDED:
             raise Conflict(f"The job {job_id} is {job.state}, not suspended.")
         if gate and gate != job.suspended_by:
-            raise Conflict(f'The job {job_id} was suspended by "{job.suspended_by}", not by "{gate}".')
+            raise Conflict(f'The job {job_id} was suspended by "{job.suspended_by}", not by {shown(gate)}.')
         moment = now()
         session.execute(
             insert(TrailEntry).values(
@@ -104,7 +105,7 @@ def retry(job_id: str, actor: Actor) -> str:
     with transaction() as session:
         job = session.get(Job, job_id)
         if job is None or not actor.sees(job.user_id):
-            raise NotFound(f'There is no job "{job_id}".')
+            raise NotFound(f"There is no job {shown(job_id)}.")
         if job.state not in (JobState.FAILED, JobState.STOPPED):
             raise Conflict(f"The job {job_id} is {job.state}; only one that failed or was stopped can be retried.")
         document = session.execute(select(JobDocument).where(JobDocument.job_id == job_id)).scalar_one()

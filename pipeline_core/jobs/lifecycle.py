@@ -10,6 +10,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
+from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database.models import (
     Cleanup,
@@ -46,7 +47,7 @@ def lock(session: Session, job_id: str) -> Job:
     statement = select(Job).where(Job.id == job_id).with_for_update(key_share=True)
     job = session.execute(statement).scalar_one_or_none()
     if job is None:
-        raise NotFound(f'There is no job "{job_id}".')
+        raise NotFound(f"There is no job {shown(job_id)}.")
     return job
 
 

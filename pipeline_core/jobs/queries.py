@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
 from ulid import base32
 
+from pipeline_core.body import shown
 from pipeline_core.database.counting import COUNTED, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
@@ -101,7 +102,7 @@ def visible(session: Session, job_id: str, actor: Actor, *columns: Any) -> Row[A
     """These columns of one job. Raises NotFound when there is none, or it is none of this actor's business."""
     row = session.execute(select(Job.user_id, *columns).where(Job.id == job_id)).one_or_none()
     if row is None or not actor.sees(row.user_id):
-        raise NotFound(f'There is no job "{job_id}".')
+        raise NotFound(f"There is no job {shown(job_id)}.")
     return row
 
 

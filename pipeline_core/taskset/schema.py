@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from pipeline_core.errors import TooLarge, WrongParameter
+from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset import document as taskset_document
 from pipeline_core.taskset.problems import Problem, told
 from pipeline_core.taskset.values import Json, Path, path_text, shown, unusable
@@ -44,10 +44,10 @@ def check(document: Json) -> None:
 
 
 def check_size(document: Json, whose: str = "the TaskSet") -> None:
-    """Make sure that the document is not above MAX_BYTES. `whose` begins the error's sentence. Raises TooLarge."""
+    """Make sure that the document is not above MAX_BYTES. `whose` begins the error's sentence. Raises TaskSetError."""
     size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
     if size > MAX_BYTES:
-        raise TooLarge(f"{whose} has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap")
+        raise TaskSetError(f"{whose} has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap")
 
 
 @cache

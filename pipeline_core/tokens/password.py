@@ -84,21 +84,28 @@ class Verdicts:
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
         self._lock = threading.Lock()
+        self._hashing = threading.Lock()
 
     def get(self, hash: str, text: str) -> bool:
         """The verdict on `text`, by argon2 when none is remembered."""
         mark = hmac.digest(self._key, hash.encode() + _bytes(text), "sha256")
-        now = time.monotonic()
+        if (verdict := self._remembered(mark)) is not None:
+            return verdict
+        # One at a time: of many requests that come with a new password at once, the first finds out for all.
+        with self._hashing:
+            if (verdict := self._remembered(mark)) is not None:
+                return verdict
+            verdict = _verify(hash, text)
+            with self._lock:
+                self._known[mark] = (verdict, time.monotonic() + self._seconds)
+                while len(self._known) > self._most:
+                    self._known.popitem(last=False)
+            return verdict
+
+    def _remembered(self, mark: bytes) -> bool | None:
         with self._lock:
             verdict, until = self._known.get(mark, (False, 0.0))
-        if now < until:
-            return verdict
-        verdict = _verify(hash, text)
-        with self._lock:
-            self._known[mark] = (verdict, now + self._seconds)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
-        return verdict
+        return verdict if time.monotonic() < until else None
 
 
 _verdicts = Verdicts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ class Client:
 
     def _check(self, method: str, path: str, answer: TestResponse) -> None:
         rule = self._client.application.url_map.bind("localhost").match(path.split("?")[0], method, return_rule=True)[0]
-        operation = self._document["paths"][rule.rule.replace("<", "{").replace(">", "}")][method.lower()]
+        operation = self._document["paths"][re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)][method.lower()]
         assert str(answer.status_code) in operation["responses"], f"{method} {path} answers {answer.status_code}"
         response = operation["responses"][str(answer.status_code)]
         if "$ref" in response:

@@ -82,6 +82,13 @@ def test_a_wrong_method_is_refused_and_the_right_ones_are_named(client: FlaskCli
     assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
+@pytest.mark.parametrize("path", ["/v1/tokens/normal", "/v1/tokens/admin/"])
+def test_a_path_that_could_be_a_tokens_id_takes_its_own_methods_alone(client: FlaskClient, path: str) -> None:
+    answer = client.delete(path, headers={"token": "admin"})
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "OPTIONS, PUT")
+    assert set(client.options(path).headers["Allow"].split(", ")) == {"OPTIONS", "PUT"}
+
+
 def test_options_names_the_methods(client: FlaskClient) -> None:
     answer = client.options("/v1/tokens")
     assert answer.status_code == 200

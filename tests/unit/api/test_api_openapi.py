@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
 def test_the_document_is_openapi_3_1_and_has_every_route(app: Flask, document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1")
     served = {
-        (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
+        (re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule), method.lower())
         for rule in app.url_map.iter_rules()
         for method in rule.methods or ()
         if method.lower() in METHODS and not rule.rule.startswith(("/docs", "/openapi"))

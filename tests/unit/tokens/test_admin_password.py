@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pipeline_core.tokens import password
@@ -50,6 +53,25 @@ def test_a_verdict_is_remembered_for_its_time_and_its_hash(monkeypatch: pytest.M
     now[0] += 1
     verdicts.get("hash 1", "right")
     assert asked == ["right", "wrong", "right", "right"]
+
+
+def test_many_who_ask_at_once_wait_for_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    all_here = threading.Barrier(8)
+
+    def verify(hash: str, text: str) -> bool:
+        asked.append(text)
+        return True
+
+    def ask(_: int) -> bool:
+        all_here.wait(10)
+        return verdicts.get("hash", "right")
+
+    monkeypatch.setattr(password, "_verify", verify)
+    verdicts = Verdicts()
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(8)))
+    assert asked == ["right"]
 
 
 def test_only_so_many_verdicts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,155 @@
+"""What may be submitted, and what a refusal says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline_core.errors import MissingParameter, PipelineError, TooLarge, WrongParameter
+from pipeline_core.jobs.submission import Submission
+from pipeline_core.settings import settings
+from pipeline_core.taskset.schema import MAX_BYTES
+from tests.jobs import taskset
+
+GOOD: dict[str, Any] = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}
+EMPTY = (None, "", [], {})
+
+
+@pytest.fixture(autouse=True)
+def two_namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PIPELINE_NAMESPACES", "default,research")
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+def refusal(body: Any) -> PipelineError:
+    with pytest.raises((MissingParameter, WrongParameter)) as refused:
+        Submission.parse(body)
+    return refused.value
+
+
+def submission_of(job: dict[str, Any], **fields: Any) -> Submission:
+    return Submission.parse({**GOOD, "jobKind": job["kind"], "job": job, **fields})
+
+
+@pytest.mark.parametrize("field", ["userID", "jobName", "jobKind", "job"])
+def test_a_required_field_lacks_when_it_is_missing_or_empty(field: str) -> None:
+    without = {name: value for name, value in GOOD.items() if name != field}
+    for body in (without, *({**GOOD, field: empty} for empty in EMPTY)):
+        error = refusal(body)
+        assert isinstance(error, MissingParameter)
+        assert field in error.errors
+
+
+@pytest.mark.parametrize("job", [{"spec": 1}, *({"kind": empty} for empty in EMPTY)])
+def test_a_jobs_kind_lacks_when_it_is_missing_or_empty(job: dict[str, Any]) -> None:
+    error = refusal({**GOOD, "job": job})
+    assert isinstance(error, MissingParameter)
+    assert list(error.errors) == ["job.kind"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path"),
+    [
+        ("userID", 1, "userID"),
+        ("jobName", ["mnist"], "jobName"),
+        ("jobKind", True, "jobKind"),
+        ("userID", "x" * 256, "userID"),
+        ("jobName", "x" * 256, "jobName"),
+        ("jobName", "a\nb", "jobName"),
+        ("job", "TFJob", "job"),
+        ("job", [1], "job"),
+        ("job", {"kind": "tfjob"}, "job.kind"),
+        ("job", {"kind": 1}, "job.kind"),
+        ("header", [1], "header"),
+        ("header", "x", "header"),
+        ("header", {"big": "x" * 64 * 1024}, "header"),
+        ("jobNameSpace", "kube-system", "jobNameSpace"),
+        ("jobNameSpace", 1, "jobNameSpace"),
+        ("cluster", "another", "cluster"),
+        ("cluster", {}, "cluster"),
+        ("jobname", "x", "jobname"),
+        ("jobID", "j1", "jobID"),
+    ],
+)
+def test_a_wrong_field_is_named(field: str, value: Any, path: str) -> None:
+    error = refusal({**GOOD, field: value})
+    assert isinstance(error, WrongParameter)
+    assert path in error.errors
+    assert error.message.startswith(path)
+
+
+@pytest.mark.parametrize("raw", [None, [], "job", 1])
+def test_a_body_is_an_object(raw: Any) -> None:
+    assert isinstance(refusal(raw), WrongParameter)
+
+
+@pytest.mark.parametrize("name", ["key", "sequence", "effectiveJobSelector", "createdAt", "updatedAt"])
+def test_what_older_clients_send_along_is_ignored(name: str) -> None:
+    assert Submission.parse({**GOOD, name: {"any": "thing"}}) == Submission.parse(GOOD)
+
+
+def test_names_may_be_as_long_as_the_limit_and_a_header_as_large() -> None:
+    long = "ü" * 255
+    submitted = Submission.parse({**GOOD, "userID": long, "jobName": long, "header": {"x": "x" * (64 * 1024 - 8)}})
+    assert (submitted.user_id, submitted.name) == (long, long)
+
+
+@pytest.mark.parametrize("header", [None, {}])
+def test_a_header_is_empty_by_default_and_its_values_are_any_json(header: Any) -> None:
+    assert Submission.parse({**GOOD, "header": header}).header == {}
+    anything = {"a": [1, None, {"b": True}], "": 1.5, "userID": 7}
+    assert Submission.parse({**GOOD, "header": anything}).header == anything
+
+
+def test_a_job_is_kept_as_it_came() -> None:
+    job = {"z": 1, "kind": "TFJob", "apiVersion": "kubeflow.org/v1", "a": None}
+    assert list(Submission.parse({**GOOD, "job": job}).job.items()) == list(job.items())
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "chosen"),
+    [
+        (None, None, "default"),
+        (None, "research", "research"),
+        ("research", None, "research"),
+        ("research", "default", "research"),
+        ("default", "research", "default"),
+    ],
+)
+def test_a_tasksets_namespace_is_its_own_else_the_one_named_else_the_first(
+    own: str | None, named: str | None, chosen: str
+) -> None:
+    job = taskset()
+    if own:
+        job["metadata"]["namespace"] = own
+    assert submission_of(job, jobNameSpace=named).namespace == chosen
+
+
+def test_a_namespace_that_is_not_configured_is_refused_wherever_it_stands() -> None:
+    job = taskset()
+    job["metadata"]["namespace"] = "kube-system"
+    error = refusal({**GOOD, "jobKind": "TaskSet", "job": job})
+    assert isinstance(error, WrongParameter)
+    assert "kube-system" in error.message
+    assert "default, research" in error.message
+
+
+def test_a_taskset_is_checked_at_once_with_the_path_and_against_its_limit() -> None:
+    bad = taskset()
+    bad["spec"]["roles"][0]["replicas"] = -1
+    error = refusal({**GOOD, "jobKind": "TaskSet", "job": bad})
+    assert isinstance(error, WrongParameter)
+    assert any("roles" in path and "replicas" in path for path in error.errors)
+    large = taskset("x" * 900 * 1024)
+    error = refusal({**GOOD, "jobKind": "TaskSet", "job": large})
+    assert type(error) is not TooLarge, "the request itself is not too large"
+    assert f"at most {MAX_BYTES}" in error.message
+
+
+def test_this_installations_cluster_may_be_named() -> None:
+    assert Submission.parse({**GOOD, "cluster": settings().cluster_name}).name == "mnist"
+    assert Submission.parse({**GOOD, "cluster": None}).name == "mnist"
