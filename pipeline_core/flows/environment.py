@@ -14,6 +14,7 @@ RESERVED = re.compile(
 )
 """Names that the service sets itself."""
 
+_LINE_END = re.compile(r"\r?\n")
 _NAME = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*")
 
 
@@ -23,7 +24,7 @@ def read_lines(text: str) -> dict[str, str]:
     Blank lines are left out. Raises Fault for a line without `=`, a name that is none, is reserved or comes twice.
     """
     variables: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_LINE_END.split(text), 1):
         if not line.strip():
             continue
         name, equals, value = line.partition("=")
