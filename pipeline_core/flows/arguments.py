@@ -13,8 +13,7 @@ from typing import Any
 import re2
 
 from pipeline_core.body import Body, Problems, shown
-from pipeline_core.errors import PipelineError
-from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.faults import Fault, noted
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -80,10 +79,7 @@ def _argument(name: str, spec: object, problems: Problems, path: str) -> Argumen
             checked(argument, argument.default)
     except Fault as fault:
         body.wrong("default", str(fault))
-    try:
-        body.finish()
-    except PipelineError as error:
-        problems.adopt(error)
+    noted(body.finish, problems)
     return argument
 
 

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline_core.body import Body, Problems, shown
-from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
+from pipeline_core.errors import MissingParameter, WrongParameter
 from pipeline_core.flows.arguments import Argument, argv, read_arguments
 from pipeline_core.flows.environment import read_lines
-from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.faults import Fault, noted
 
 CUSTOMIZE = "customize"
 ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
@@ -98,8 +98,11 @@ class Start:
     replicas: int = 1
 
 
-def start(template: Template, values: Mapping[str, Any], *, command: str = "", workdir: str = "") -> Start:
-    """How a task with these checked values is started; its own `command` (a script) and `workdir` come before all.
+def start(
+    template: Template, values: Mapping[str, Any], *, command: str = "", workdir: str = "", own_workdir: str = ""
+) -> Start:
+    """How a task with these checked values is started. The task's own `command` (a script) and `workdir` come before all,
+    `own_workdir` is the template's with its variables filled in.
 
     Raises Fault when there is no image, nothing to run, or a wrong number of workers.
     """
@@ -117,7 +120,7 @@ def start(template: Template, values: Mapping[str, Any], *, command: str = "", w
         raise Fault(f"needs a command; {template.describe} runs it in each replica")
     return Start(
         image=image,
-        workdir=workdir or str(meant.get("workdir") or template.workdir),
+        workdir=workdir or str(meant.get("workdir") or own_workdir),
         script=script,
         words=words,
         argv=tuple(argv({name: value for name, value in values.items() if template.meaning(name) is None})),
@@ -184,10 +187,7 @@ def _template(name: str, raw: dict[str, Any], problems: Problems) -> Template:
     }
     if not image and behaviour is None and not any(word.lstrip("-") == "images" for word in arguments):
         body.wrong("image_name", "is required where no argument names the image", MissingParameter)
-    try:
-        body.finish()
-    except PipelineError as error:
-        problems.adopt(error)
+    noted(body.finish, problems)
     shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
     # What is built in does what it does, whatever a document of that name says.
     return Template(**shared, behaviour=behaviour) if behaviour else Template(**shared, **own_fields)

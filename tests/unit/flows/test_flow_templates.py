@@ -232,7 +232,7 @@ def test_a_script_and_its_image_and_directory_are_no_argv() -> None:
 
 def test_in_a_template_with_a_command_the_same_names_are_argv() -> None:
     plain = read_templates(template(job_template_command="run 'a b'", job_template_workdir="/d"))["t"]
-    began = start(plain, {"--images": "x", "command": "y"})
+    began = start(plain, {"--images": "x", "command": "y"}, own_workdir=plain.workdir)
     assert began == Start(image="busybox", workdir="/d", words=("run", "a b"), argv=("--images", "x", "command", "y"))
 
 
