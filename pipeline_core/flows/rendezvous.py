@@ -80,7 +80,7 @@ def _tensorflow(replicas: int, script: str, port: int) -> list[Part]:
 def _mpi(replicas: int, script: str, port: int) -> list[Part]:
     # Open MPI, Intel MPI and MPICH each read the list of hosts from a variable of their own.
     hosts = (
-        "pipeline_hosts=$(mktemp); IFS=,; for pipeline_host in $TASKROLE_HOSTS_MASTER,${TASKROLE_HOSTS_WORKER:-}; do "
+        "pipeline_hosts=$(mktemp); IFS=,; for pipeline_host in $TASKROLE_HOSTS_MASTER ${TASKROLE_HOSTS_WORKER:-}; do "
         'echo "$pipeline_host"; done > "$pipeline_hosts"; unset IFS\n'
         'export OMPI_MCA_orte_default_hostfile="$pipeline_hosts" I_MPI_HYDRA_HOST_FILE="$pipeline_hosts" '
         'HYDRA_HOST_FILE="$pipeline_hosts"\n'
