@@ -7,6 +7,7 @@ generated from this module.
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -19,6 +20,7 @@ from environs import Env, EnvError
 from pipeline_core.errors import ConfigurationError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Pairs = tuple[tuple[str, str], ...]
 Parser = Callable[[Env, str], Any]
 
 
@@ -28,6 +30,16 @@ def _networks(env: Env, name: str) -> tuple[Network, ...]:
 
 def _words(env: Env, name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
+
+
+def _pairs(env: Env, name: str) -> Pairs:
+    try:
+        table = json.loads(env.str(name))
+    except ValueError as error:
+        raise EnvError(f"is not JSON: {error}") from None
+    if not isinstance(table, dict) or not all(isinstance(value, str | int) and value != "" for value in table.values()):
+        raise EnvError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
+    return tuple((key, str(value)) for key, value in table.items())
 
 
 def _path(env: Env, name: str) -> Path:
@@ -134,6 +146,27 @@ class Settings:
     )
     host_paths: tuple[str, ...] = _setting(
         _words, (), "Directories of the nodes, comma-separated, that the pod policy lets hostPath volumes lie in."
+    )
+    projects: tuple[str, ...] = _setting(_words, ("public",), "Projects, comma-separated, that flows may name.")
+    gpu_resources: Pairs = _setting(
+        _pairs,
+        (("gpu", "nvidia.com/gpu"),),
+        "Vendors of GPUs that tasks may ask for, each with its Kubernetes resource, as a JSON object. `gpu` is meant where "
+        "a task names no vendor.",
+    )
+    vgpu_resource: Pairs = _setting(
+        _pairs,
+        (),
+        "Kubernetes resources that stand for a share of a GPU, as a JSON object: `cores` (asked for in percent of a card) and "
+        "`memory` (in percent too, or in parts of `memory_per_card`). Empty: no shares.",
+    )
+    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may ask for none.")
+    mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
+    alert_url: str = _setting(_text, "", "Where changes of the states of runs are sent that somebody wants to hear of.")
+    collector_image: str = _setting(
+        _text,
+        "",
+        "Image of the container that collects a task's metrics on Kubernetes. Empty: none are collected there.",
     )
     plugin_concurrency: int = _setting(
         _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"

@@ -1,0 +1,66 @@
+"""What a task leaves behind: the text in `/output`, and the metrics in `/metric.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline_core.body import shown
+from pipeline_core.flows.faults import Fault
+from pipeline_core.strict_json import NotStrict, parse
+
+MAX_OUTPUT = 4096
+"""Bytes of `/output`: as much as a Kubernetes termination message carries."""
+
+MAX_METRICS = 1024 * 1024
+"""Bytes of `/metric.json`."""
+
+ECHART = "echart"
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("image",),
+    "table": ("table", "file_path"),
+    ECHART: ("option",),
+}
+"""Types of metrics, each with the fields of which it has one."""
+
+
+def read_output(raw: bytes) -> str:
+    """The output of a task, without one newline at its end. Raises Fault: then the task has failed."""
+    if len(raw) > MAX_OUTPUT:
+        raise Fault(f"/output has {len(raw)} bytes; at most {MAX_OUTPUT} can be handed on")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Fault(f"/output is not UTF-8: byte {error.start} is no part of a character") from None
+    if "\0" in text:
+        raise Fault("/output has a NUL character, which cannot be stored")
+    return text.removesuffix("\n")
+
+
+def read_metrics(raw: bytes) -> list[dict[str, Any]]:
+    """The metrics in a list or a single object; an object without `metric_type` is the option of an echart.
+
+    Raises Fault, which is no failure of the task.
+    """
+    if len(raw) > MAX_METRICS:
+        raise Fault(f"/metric.json has {len(raw)} bytes; at most {MAX_METRICS} are kept")
+    try:
+        document = parse(raw)
+    except NotStrict as error:
+        raise Fault(f"/metric.json {error}") from None
+    items = document if isinstance(document, list) else [document]
+    return [_metric(item, index) for index, item in enumerate(items)]
+
+
+def _metric(item: Any, index: int) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise Fault(f"/metric.json has {shown(item)} as metric {index}; right would be an object")
+    if "metric_type" not in item:
+        return {"metric_type": ECHART, "option": item}
+    kind = item["metric_type"]
+    if not isinstance(kind, str) or kind not in METRICS:
+        raise Fault(f"/metric.json has the type {shown(kind)} as metric {index}; there are {', '.join(METRICS)}")
+    if not any(field in item for field in METRICS[kind]):
+        raise Fault(f"/metric.json has no {' or '.join(METRICS[kind])} in metric {index}, which is a {kind}")
+    return item

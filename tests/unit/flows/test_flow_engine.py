@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flow_cases import case, site
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_core.flows.catalogue import Catalogue
+from pipeline_core.flows.dag import Dag
+from pipeline_core.flows.documents import read_document
+from pipeline_core.flows.engine import (
+    FAIL_FAST,
+    Command,
+    Event,
+    Finish,
+    JobChanged,
+    Marked,
+    Plan,
+    Retried,
+    Run,
+    Started,
+    StopJob,
+    Stopped,
+    Submit,
+    advance,
+    begin,
+    can_mark,
+    can_retry,
+    plan_of,
+)
+from pipeline_core.flows.states import RunState, TaskState
+from pipeline_core.flows.templates import read_templates
+from pipeline_core.states import JobState
+
+DIAMOND = {"top": [], "left": ["top"], "right": ["top"], "end": ["left", "right"]}
+
+
+def plan(upstream: dict[str, list[str]], **rest: Any) -> Plan:
+    return Plan(dag=Dag.of(upstream), **rest)
+
+
+def play(run: Run, *events: Event) -> tuple[Run, list[Command]]:
+    """The run after all events, and the commands of the last."""
+    commands: tuple[Command, ...] = ()
+    for event in events:
+        run, commands = advance(run, event)
+    return run, list(commands)
+
+
+def ended(task: str, state: JobState = JobState.SUCCEEDED, attempt: int = 1) -> JobChanged:
+    return JobChanged(task, attempt, state, "exit 1" if state is JobState.FAILED else "")
+
+
+def states(run: Run) -> dict[str, str]:
+    return {name: task.state.value for name, task in run.tasks.items()}
+
+
+def test_tasks_start_when_all_before_them_are_done() -> None:
+    run, commands = play(begin(plan(DIAMOND)), Started())
+    assert commands == [Submit("top", 1)]
+    run, commands = play(run, ended("top"))
+    assert commands == [Submit("left", 1), Submit("right", 1)]
+    run, commands = play(run, JobChanged("left", 1, JobState.RUNNING), ended("left"))
+    assert commands == []
+    run, commands = play(run, ended("right"))
+    assert commands == [Submit("end", 1)]
+    run, commands = play(run, ended("end"))
+    assert commands == [Finish(RunState.SUCCEEDED)]
+    assert run.state is RunState.SUCCEEDED
+
+
+def test_no_more_tasks_than_the_parallelism_are_under_way() -> None:
+    run, commands = play(begin(plan({name: [] for name in "abc"}, parallelism=2)), Started())
+    assert commands == [Submit("a", 1), Submit("b", 1)]
+    assert play(run, ended("b"))[1] == [Submit("c", 1)]
+
+
+def test_a_failure_is_tried_again_first() -> None:
+    run, commands = play(begin(plan({"a": []}, retries={"a": 1})), Started(), ended("a", JobState.FAILED))
+    assert commands == [Submit("a", 2)]
+    assert (run.tasks["a"].state, run.tasks["a"].reason) == (TaskState.WAITING, "exit 1")
+    assert play(run, ended("a", JobState.FAILED))[0] == run
+    run, commands = play(run, ended("a", JobState.FAILED, 2))
+    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+
+
+def test_a_task_that_is_wrong_itself_is_not_tried_again() -> None:
+    run, _ = play(begin(plan({"a": []}, retries={"a": 9})), Started())
+    assert play(run, JobChanged("a", 1, JobState.FAILED, "no value", hopeless=True))[0].state is RunState.FAILED
+
+
+def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
+    upstream = {"a": [], "b": [], "c": [], "after-a": ["a"], "after-b": ["b"]}
+    run, _ = play(begin(plan(upstream, parallelism=2, retries={"b": 3})), Started())
+    run, commands = play(run, ended("a", JobState.FAILED))
+    assert commands == []
+    assert states(run) == {
+        "a": "failed",
+        "b": "waiting",
+        "c": "waiting",
+        "after-a": "upstream_failed",
+        "after-b": "waiting",
+    }
+    run, commands = play(run, ended("b"))
+    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+    assert states(run) == {
+        "a": "failed",
+        "b": "succeeded",
+        "c": "stopped",
+        "after-a": "upstream_failed",
+        "after-b": "stopped",
+    }
+    assert run.tasks["c"].reason == FAIL_FAST
+
+
+def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up() -> None:
+    upstream = {"a": [], "b": [], "after-a": ["a"], "both": ["after-a", "b"], "after-b": ["b"]}
+    run, _ = play(begin(plan(upstream, fail_fast=False)), Started(), ended("a", JobState.FAILED))
+    assert states(run)["both"] == "upstream_failed"
+    run, commands = play(run, ended("b"))
+    assert commands == [Submit("after-b", 1)]
+    run, commands = play(run, ended("after-b"))
+    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+
+
+def test_a_skipped_task_counts_as_done_and_logical_ones_need_no_job() -> None:
+    upstream = {"a": [], "skip": ["a"], "join": ["skip"], "last": ["join"]}
+    run, commands = play(begin(plan(upstream, skipped=frozenset({"skip"}), logical=frozenset({"join"}))), Started())
+    assert (commands, states(run)["join"]) == ([Submit("a", 1)], "waiting")
+    run, commands = play(run, ended("a"))
+    assert commands == [Submit("last", 1)]
+    assert states(run) == {"a": "succeeded", "skip": "skipped", "join": "succeeded", "last": "waiting"}
+
+
+def test_a_flow_of_skipped_and_logical_tasks_ends_at_once() -> None:
+    run = begin(plan({"a": [], "b": ["a"]}, skipped=frozenset("a"), logical=frozenset("b")))
+    assert play(run, Started())[1] == [Finish(RunState.SUCCEEDED)]
+
+
+def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
+    run, commands = play(
+        begin(plan(DIAMOND)), Started(), ended("top"), JobChanged("left", 1, JobState.RUNNING), Stopped("by ann")
+    )
+    assert commands == [StopJob("left", 1), StopJob("right", 1), Finish(RunState.STOPPED, "by ann")]
+    assert states(run) == {"top": "succeeded", "left": "stopped", "right": "stopped", "end": "stopped"}
+    assert play(run, ended("left"), Stopped())[0] == run
+
+
+def test_a_retry_takes_up_failed_tasks_and_what_follows_them() -> None:
+    run, _ = play(begin(plan(DIAMOND, retries={"left": 1})), Started(), ended("top"), ended("right"))
+    run, _ = play(run, ended("left", JobState.FAILED), ended("left", JobState.FAILED, 2))
+    assert can_retry(run)
+    run, commands = play(run, Retried())
+    assert (commands, run.state) == ([Submit("left", 3)], RunState.RUNNING)
+    assert play(run, Retried())[0] == run
+    assert play(run, ended("left", JobState.FAILED, 3))[1] == [Submit("left", 4)]
+    run, commands = play(run, ended("left", JobState.SUCCEEDED, 3))
+    assert commands == [Submit("end", 1)]
+
+
+def test_a_failed_task_that_is_marked_lets_its_run_go_on() -> None:
+    run, _ = play(begin(plan(DIAMOND)), Started(), ended("top"), ended("left", JobState.FAILED), ended("right"))
+    assert (run.state, states(run)["end"]) == (RunState.FAILED, "upstream_failed")
+    run, commands = play(run, Marked("left", TaskState.SKIPPED, "by ann"))
+    assert (commands, run.state, states(run)["left"]) == ([Submit("end", 1)], RunState.RUNNING, "skipped")
+    assert play(run, Marked("left", TaskState.SKIPPED, "by ann"))[0] == run
+
+
+def test_a_waiting_task_that_is_marked_lets_nothing_pass_before_those_upstream() -> None:
+    upstream = {"a": [], "b": ["a"], "c": ["b"]}
+    run, commands = play(begin(plan(upstream, fail_fast=False)), Started(), Marked("b", TaskState.SUCCEEDED))
+    assert (commands, states(run)["b"]) == ([], "succeeded")
+    assert play(run, ended("a"))[1] == [Submit("c", 1)]
+    assert states(play(run, ended("a", JobState.FAILED))[0]) == {
+        "a": "failed",
+        "b": "succeeded",
+        "c": "upstream_failed",
+    }
+
+
+def test_only_failed_tasks_and_those_without_a_job_may_be_marked() -> None:
+    run, _ = play(begin(plan(DIAMOND)), Started())
+    assert [can_mark(run, name) for name in ("top", "end")] == [False, True]
+    assert play(run, Marked("top", TaskState.SKIPPED))[0] is run
+    assert play(run, Marked("end", TaskState.FAILED))[0] is run
+    assert not can_mark(play(run, Stopped())[0], "end")
+
+
+def test_a_job_that_was_suspended_waits_again_and_a_late_word_changes_nothing() -> None:
+    run, _ = play(begin(plan({"a": []})), Started(), JobChanged("a", 1, JobState.SUSPENDED))
+    assert states(run) == {"a": "suspended"}
+    run, _ = play(run, JobChanged("a", 1, JobState.WAITING), JobChanged("a", 1, JobState.RUNNING))
+    assert play(run, JobChanged("a", 1, JobState.WAITING))[0] is run
+    assert play(run, JobChanged("nobody", 1, JobState.FAILED))[0] is run
+
+
+def test_a_thousand_tasks_deep_and_wide_come_to_their_end() -> None:
+    names = [f"t{number}" for number in range(1000)]
+    for upstream in ({n: names[i - 1 : i] for i, n in enumerate(names)}, {n: [] for n in names}):
+        run, commands = play(begin(plan(upstream)), Started())
+        for _ in range(1000):
+            run, commands = play(run, ended(run.active[0]))
+        assert commands == [Finish(RunState.SUCCEEDED)]
+
+
+def test_the_plan_of_a_flow_has_its_settings() -> None:
+    catalogue = Catalogue(read_templates(case("support-job-templates.json")).values())
+    flow = read_document(case("case3-distributed-gpu-notations.json"), catalogue, site())["llm-sft"].flow
+    whole = plan_of(flow, lambda template: template == "logical")
+    assert (whole.retries, whole.logical, whole.parallelism) == ({"fetch-corpus": 3}, {"gate"}, 10)
+    alone = plan_of(flow, lambda template: False, only="sft-a")
+    assert play(begin(alone), Started())[1] == [Submit("sft-a", 1)]
+
+
+TASKS = [f"t{number}" for number in range(8)]
+PLANS = st.builds(
+    lambda edges, parallelism, fail_fast, retries, logical, skipped: plan(
+        {name: [other for other in TASKS[:index] if other in edges[index]] for index, name in enumerate(TASKS)},
+        parallelism=parallelism,
+        fail_fast=fail_fast,
+        retries=retries,
+        logical=logical - skipped,
+        skipped=skipped,
+    ),
+    st.lists(st.sets(st.sampled_from(TASKS), max_size=3), min_size=8, max_size=8),
+    st.integers(1, 4),
+    st.booleans(),
+    st.dictionaries(st.sampled_from(TASKS), st.integers(1, 2), max_size=4),
+    st.frozensets(st.sampled_from(TASKS), max_size=2),
+    st.frozensets(st.sampled_from(TASKS), max_size=2),
+)
+EVENTS = st.one_of(
+    st.builds(
+        JobChanged,
+        st.sampled_from(TASKS),
+        st.integers(0, 4),
+        st.sampled_from(JobState),
+        st.just(""),
+        st.booleans(),
+    ),
+    st.builds(Marked, st.sampled_from(TASKS), st.sampled_from(TaskState)),
+    st.just(Stopped()),
+    st.just(Retried()),
+    st.just(Started()),
+)
+ENDINGS = st.sampled_from([JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
+
+
+def hold(before: Run, after: Run, commands: tuple[Command, ...]) -> None:
+    """What is so after every step."""
+    rules, tasks = after.plan, after.tasks
+    assert len(after.active) <= rules.parallelism
+    for command in commands:
+        if isinstance(command, Submit):
+            assert tasks[command.task].active
+            assert tasks[command.task].attempt == command.attempt == before.tasks[command.task].attempt + 1
+            assert all(tasks[name].state.done for name in rules.dag.ancestors(command.task))
+            assert command.task not in rules.logical | rules.skipped
+    finishing = [command for command in commands if isinstance(command, Finish)]
+    assert len(finishing) == (after.state.final and (after is not before))
+    if after.state.final:
+        assert not after.active
+        assert all(task.state.done or task.state.lost for task in tasks.values())
+        assert (after.state is RunState.SUCCEEDED) == all(task.state.done for task in tasks.values())
+    if after.state is RunState.RUNNING:
+        assert after.active
+
+
+@settings(max_examples=150)
+@given(PLANS, st.lists(EVENTS, max_size=25))
+def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: Plan, events: list[Event]) -> None:
+    run = begin(rules)
+    for event in [Started(), *events]:
+        before = run
+        run, commands = advance(before, event)
+        hold(before, run, commands)
+        if not isinstance(event, Retried | Stopped) or not before.state.final:
+            again, nothing = advance(run, event)
+            assert (again, nothing) == (run, ())
+
+
+@settings(max_examples=150)
+@given(PLANS, st.data())
+def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: Plan, data: st.DataObject) -> None:
+    run, commands = advance(begin(rules), Started())
+    hold(begin(rules), run, commands)
+    jobs = 0
+    while not run.state.final:
+        before = run
+        task = data.draw(st.sampled_from(run.active))
+        jobs += 1
+        assert jobs <= len(TASKS) + sum(rules.retries.values())
+        run, commands = advance(run, JobChanged(task, run.tasks[task].attempt, data.draw(ENDINGS)))
+        hold(before, run, commands)
+    assert all(task.attempt <= 1 + rules.retries.get(name, 0) for name, task in run.tasks.items())
+
+
+def test_there_is_no_other_event() -> None:
+    with pytest.raises(TypeError):
+        advance(begin(plan({"a": []})), "event")  # type: ignore[arg-type]
