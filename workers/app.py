@@ -95,6 +95,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "worker_prefetch_multiplier": 1,
         "worker_eta_task_limit": 100,
         "worker_max_tasks_per_child": 2000,
+        # A child that has grown to this is replaced after its task; an idle one has about 100 MB.
+        "worker_max_memory_per_child": 500_000,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_soft_shutdown_timeout": 30,
         "worker_enable_remote_control": True,
