@@ -254,3 +254,14 @@ def test_whatever_stands_in_a_field_is_read_or_refused(path: tuple[str | int, ..
     place[last] = value
     with suppress(PipelineError):
         read_entry(raw, CATALOGUE, Site())
+
+
+def test_what_is_wrong_in_a_template_is_told_where_it_is_named(site: Site) -> None:
+    raw = {"t": {"job_template_name": "t", "image_name": "b", "job_template_env": "A={{DAY}}"}}
+    catalogue = Catalogue(read_templates(raw, site).values())
+    flow = entry(None, {"name": "a", "job_templete": "t", "args": {}})
+    with pytest.raises(PipelineError) as caught:
+        read_entry(flow, catalogue, site)
+    assert list(caught.value.errors) == ["tasks.0.job_templete"]
+    flow["pipeline"]["global_env"] = "DAY=1"
+    assert read_entry(flow, catalogue, site)
