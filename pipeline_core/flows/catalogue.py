@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline_core.body import shown
 from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.site import Site
 from pipeline_core.flows.templates import CUSTOMIZE, Template, canonical, read_templates
 
 _OPTIONAL = {"type": "str", "require": 0, "default": ""}
@@ -30,7 +31,7 @@ _DISTRIBUTED = {
     "--num_worker": {"type": "int", "default": 1, "range": "1,10001"},
 }
 
-BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+BUILT_IN: Mapping[str, Any] = {
     CUSTOMIZE: _document(
         CUSTOMIZE, "Runs a script in any image.", {"images": {"type": "str"}, "workdir": _OPTIONAL, "command": _TEXT}
     ),
@@ -47,7 +48,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
 
 @cache
 def _built_in() -> Mapping[str, Template]:
-    return read_templates(BUILT_IN)
+    return read_templates(BUILT_IN, Site())
 
 
 class Catalogue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,10 @@ _STAND_INS = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A flow, and the entry that it was read from, as it is stored, shown and exported."""
+    """A flow, and the key and entry that it was read from, as they are stored, shown and exported."""
 
     flow: Flow
+    key: str
     entry: Mapping[str, Any]
 
 
@@ -55,9 +56,9 @@ def read_document(raw: object, catalogue: Catalogue, site: Site) -> dict[str, De
             other = definitions[flow.key].flow.name
             problems.add(key, f"is the same flow as {shown(other)}: names agree in lower case with `-` for `_`")
         else:
-            definitions[flow.key] = Definition(flow, entry)
+            definitions[flow.key] = Definition(flow, key, canonical(entry))
     problems.raise_any()
-    return {key: Definition(each.flow, canonical(each.entry)) for key, each in definitions.items()}
+    return definitions
 
 
 def read_entry(raw: object, catalogue: Catalogue, site: Site) -> Definition:
@@ -67,7 +68,7 @@ def read_entry(raw: object, catalogue: Catalogue, site: Site) -> Definition:
     problems.raise_any()
     if flow is None or not isinstance(raw, dict):
         raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
-    return Definition(flow, canonical(raw))
+    return Definition(flow, flow.name, canonical(raw))
 
 
 def stored_flow(entry: Mapping[str, Any]) -> Flow:
@@ -81,15 +82,21 @@ def stored_flow(entry: Mapping[str, Any]) -> Flow:
 
 
 def canonical(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A checked entry with the one spelling of the templates' key; all else, and every order, as it came."""
-    written, accepted = TEMPLATE_KEYS
-    tasks = [{written if key == accepted else key: value for key, value in task.items()} for task in entry["tasks"]]
-    return {key: tasks if key == "tasks" else value for key, value in entry.items()}
+    """The entry with the one spelling of the templates' key; all else, and every order, as it came."""
+    written_as, accepted = TEMPLATE_KEYS
+
+    def spelled(task: Any) -> Any:
+        if not isinstance(task, dict):
+            return task
+        return {written_as if key == accepted else key: value for key, value in task.items()}
+
+    tasks = entry.get("tasks")
+    return {**entry, "tasks": list(map(spelled, tasks))} if isinstance(tasks, list) else dict(entry)
 
 
-def document(definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The import document of stored entries, under the names that the flows came with."""
-    return {entry["pipeline"]["name"]: entry for entry in definitions.values()}
+def document(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The import document of stored keys and entries."""
+    return dict(stored)
 
 
 def written(exported: Mapping[str, Any]) -> str:

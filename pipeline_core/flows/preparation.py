@@ -16,7 +16,7 @@ from pipeline_core.flows import variables
 from pipeline_core.flows.arguments import checked, filled
 from pipeline_core.flows.environment import read_lines
 from pipeline_core.flows.faults import Fault, noted
-from pipeline_core.flows.flow import Flow, Task
+from pipeline_core.flows.flow import TEMPLATE_KEYS, Flow, Task
 from pipeline_core.flows.gpu import Gpu, read_gpu
 from pipeline_core.flows.mounts import Mount, joined, read_mounts
 from pipeline_core.flows.resources import Amount, read_cpu, read_memory, read_node_selector, read_rdma
@@ -24,6 +24,9 @@ from pipeline_core.flows.site import Site
 from pipeline_core.flows.templates import Behaviour, Start, Template, start
 
 T = TypeVar("T")
+
+TEMPLATE = TEMPLATE_KEYS[0]
+"""The field at which errors stand that come from the template's own texts."""
 
 _LATER = "1"
 """Stands for a text that reads the output of a task, while there is none yet. What is made of it is not checked."""
@@ -136,8 +139,8 @@ class _Reading:
         selector: Mapping[str, str] = self.field("node_selector", lambda: self.selector(gpu), {})
         nothing: tuple[str, tuple[Mount, ...]] = "", ()
         text, own = self.field("volume_mount", lambda: self.mounts(task.volume_mount), nothing)
-        _, others = self.field("volume_mount", lambda: self.mounts(template.volume), nothing)
-        template_env: Mapping[str, str] = self.field("env", lambda: self.lines(template.env), {})
+        _, others = self.field(TEMPLATE, lambda: self.mounts(template.volume), nothing)
+        template_env: Mapping[str, str] = self.field(TEMPLATE, lambda: self.lines(template.env), {})
         env: Mapping[str, str] = self.field("env", lambda: self.lines(read_lines(task.env)), {})
         began = self.started()
         if self.problems:
@@ -203,11 +206,11 @@ class _Reading:
         values = {name: self.argument(name, value) for name, value in given.items()}
         command = self.field("command", lambda: self.fill(task.command), "")
         workdir = self.field("working_dir", lambda: self.fill(task.working_dir), "")
-        own_workdir = self.field("working_dir", lambda: self.fill(template.workdir), "")
+        own_workdir = self.field(TEMPLATE, lambda: self.fill(template.workdir), "")
         if template.behaviour is Behaviour.LOGICAL or self.problems:
             return None
         return self.field(
-            "job_templete",
+            TEMPLATE,
             lambda: start(template, values, command=command, workdir=workdir, own_workdir=own_workdir),
             None,
         )

@@ -30,7 +30,7 @@ HOST_PORTS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class RunFacts:
     """What all tasks of a run share. `execution_date` is a text in the flow's time zone."""
 
     id: str
@@ -71,7 +71,7 @@ def build(
     task: Task,
     template: Template,
     prepared: Prepared,
-    run: Run,
+    run: RunFacts,
     global_env: Mapping[str, str],
     site: Site,
     ports: Sequence[int] = (),
@@ -130,7 +130,7 @@ def _pod(
     template: Template,
     prepared: Prepared,
     began: Start,
-    run: Run,
+    run: RunFacts,
     global_env: Mapping[str, str],
     site: Site,
     ports: Sequence[int],
@@ -168,7 +168,7 @@ def _pod(
     return {key: value for key, value in pod.items() if value}
 
 
-def _facts(task: Task, prepared: Prepared, began: Start, run: Run, site: Site) -> Facts:
+def _facts(task: Task, prepared: Prepared, began: Start, run: RunFacts, site: Site) -> Facts:
     return Facts(
         run_id=run.id,
         flow_id=run.flow_id,

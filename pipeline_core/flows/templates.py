@@ -15,6 +15,8 @@ from pipeline_core.errors import MissingParameter, WrongParameter
 from pipeline_core.flows.arguments import Argument, argv, read_arguments
 from pipeline_core.flows.environment import read_lines
 from pipeline_core.flows.faults import Fault, noted
+from pipeline_core.flows.mounts import read_mounts
+from pipeline_core.flows.site import Site
 
 CUSTOMIZE = "customize"
 ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
@@ -140,7 +142,7 @@ def canonical(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def read_templates(raw: object) -> dict[str, Template]:
+def read_templates(raw: object, site: Site) -> dict[str, Template]:
     """The templates of a document `{name: template, …}`, by the names in it.
 
     All or nothing: raises WrongParameter or MissingParameter with everything that is wrong in `errors`.
@@ -153,7 +155,7 @@ def read_templates(raw: object) -> dict[str, Template]:
         if not isinstance(document, dict):
             problems.add(name, f"must be an object, not {shown(document)}")
         else:
-            templates[name] = _template(name, document, problems)
+            templates[name] = _template(name, document, site, problems)
     known = [canonical(name) for name in templates]
     for name in templates:
         if known.count(canonical(name)) > 1:
@@ -162,7 +164,7 @@ def read_templates(raw: object) -> dict[str, Template]:
     return templates
 
 
-def _template(name: str, raw: dict[str, Any], problems: Problems) -> Template:
+def _template(name: str, raw: dict[str, Any], site: Site, problems: Problems) -> Template:
     body = Body(raw, Problems(), f"{name}.")
     body.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
     own = body.text("job_template_name", required=True, check=_name_problem)
@@ -181,7 +183,7 @@ def _template(name: str, raw: dict[str, Any], problems: Problems) -> Template:
     own_fields: dict[str, Any] = {
         "command": command,
         "workdir": body.text("job_template_workdir"),
-        "volume": body.text("job_template_volume"),
+        "volume": body.text("job_template_volume", check=lambda text: _volume_problem(text, site)),
         "account": body.text("job_template_account"),
         "privileged": body.flag("job_template_privileged"),
     }
@@ -195,6 +197,15 @@ def _template(name: str, raw: dict[str, Any], problems: Problems) -> Template:
 
 def _name_problem(name: str) -> str | None:
     return None if _NAME.fullmatch(name) else "must be at most 64 characters without blanks and `/`"
+
+
+def _volume_problem(text: str, site: Site) -> str | None:
+    try:
+        # What has variables is read when a task fills them in.
+        read_mounts("" if "{{" in text else text, "creator", site)
+    except Fault as fault:
+        return str(fault)
+    return None
 
 
 def _command(body: Body) -> tuple[str, ...]:

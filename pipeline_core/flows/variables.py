@@ -162,7 +162,7 @@ def _parts(text: str) -> Iterator[str | _Expression]:
     yield text[position:]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _expression(source: str) -> _Expression:
     where = f"has {{{{{source[:60]}}}}}"
     if len(source) > MAX_EXPRESSION:

@@ -206,7 +206,7 @@ def test_a_thousand_tasks_deep_and_wide_come_to_their_end() -> None:
 
 
 def test_the_plan_of_a_flow_has_its_settings() -> None:
-    catalogue = Catalogue(read_templates(case("support-job-templates.json")).values())
+    catalogue = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
     flow = read_document(case("case3-distributed-gpu-notations.json"), catalogue, site())["llm-sft"].flow
     whole = plan_of(flow, lambda template: template == "logical")
     assert (whole.retries, whole.logical, whole.parallelism) == ({"fetch-corpus": 3}, {"gate"}, 10)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_cases import case
+from flow_cases import case, site
 
 from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.catalogue import Catalogue
@@ -17,15 +17,15 @@ from pipeline_core.flows.flow import Flow
 from pipeline_core.flows.preparation import global_values, prepare
 from pipeline_core.flows.rendezvous import parts
 from pipeline_core.flows.site import Site
-from pipeline_core.flows.taskset import Run, build, leased_ports
+from pipeline_core.flows.taskset import RunFacts, build, leased_ports
 from pipeline_core.flows.templates import Behaviour, read_templates
 from pipeline_core.taskset.schema import check
 
-CATALOGUE = Catalogue(read_templates(case("support-job-templates.json")).values())
+CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
 
 
-def run_of(flow: Flow) -> Run:
-    return Run(
+def run_of(flow: Flow) -> RunFacts:
+    return RunFacts(
         id="r01",
         flow_id="7",
         flow_name=flow.name,

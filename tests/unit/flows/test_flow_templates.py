@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flow_cases import case
+from flow_cases import case, site
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def arguments(**specs: dict[str, Any]) -> dict[str, Argument]:
 
 
 def test_the_templates_of_the_cases_are_read() -> None:
-    templates = read_templates(case("support-job-templates.json"))
+    templates = read_templates(case("support-job-templates.json"), site())
     hadoop, torch = templates["hadoop"], templates["pytorchjob"]
     assert hadoop.host_network
     assert hadoop.env == {"FS_DEFAULTFS": "hdfs://10.0.0.5:9000", "SPARK_OPTS": "--conf a=b"}
@@ -47,6 +47,7 @@ def test_the_templates_of_the_cases_are_read() -> None:
         ({"job_template_command": "sh 'x"}, "t.job_template_command"),
         ({"job_template_env": "KFJ_RUN_ID=1"}, "t.job_template_env"),
         ({"job_template_expand": 1}, "t.job_template_expand"),
+        ({"job_template_volume": "/etc(hostpath):/etc"}, "t.job_template_volume"),
         ({"job_template_args": []}, "t.job_template_args"),
         ({"job_template_args": {"g": []}}, "t.job_template_args.g"),
         ({"job_template_args": {"g": {"-a": []}}}, "t.job_template_args.g.-a"),
@@ -67,19 +68,20 @@ def test_the_templates_of_the_cases_are_read() -> None:
 )
 def test_a_wrong_template_is_refused_with_the_path_of_what_is_wrong(fields: dict[str, Any], path: str) -> None:
     with pytest.raises(PipelineError) as caught:
-        read_templates(template(**fields))
+        read_templates(template(**fields), site())
     assert list(caught.value.errors) == [path]
 
 
 def test_templates_come_all_or_none_with_everything_that_is_wrong() -> None:
     with pytest.raises(PipelineError) as caught:
         read_templates(
-            {"a": 1, **template(image_name=""), "customize": {"job_template_name": "customize"}, "自定义镜像": {}}
+            {"a": 1, **template(image_name=""), "customize": {"job_template_name": "customize"}, "自定义镜像": {}},
+            site(),
         )
     assert {path.split(".")[0] for path in caught.value.errors} == {"a", "t", "自定义镜像", "customize"}
     for nothing in ({}, [], None):
         with pytest.raises(PipelineError):
-            read_templates(nothing)
+            read_templates(nothing, site())
 
 
 def test_what_is_built_in_is_there_under_all_its_names() -> None:
@@ -100,7 +102,7 @@ def test_a_document_of_a_built_in_template_changes_image_args_and_env_only() -> 
         "job_template_volume": "x(pvc-share):/x",
         "job_template_env": "A=1",
     }
-    read = read_templates({"tfjob": document})["tfjob"]
+    read = read_templates({"tfjob": document}, site())["tfjob"]
     assert read == Template(name="tfjob", behaviour=Behaviour.TFJOB, image="mine", env={"A": "1"})
 
 
@@ -231,13 +233,13 @@ def test_a_script_and_its_image_and_directory_are_no_argv() -> None:
 
 
 def test_in_a_template_with_a_command_the_same_names_are_argv() -> None:
-    plain = read_templates(template(job_template_command="run 'a b'", job_template_workdir="/d"))["t"]
+    plain = read_templates(template(job_template_command="run 'a b'", job_template_workdir="/d"), site())["t"]
     began = start(plain, {"--images": "x", "command": "y"}, own_workdir=plain.workdir)
     assert began == Start(image="busybox", workdir="/d", words=("run", "a b"), argv=("--images", "x", "command", "y"))
 
 
 def test_a_tasks_own_command_takes_the_place_of_the_templates() -> None:
-    plain = read_templates(template(job_template_command="run"))["t"]
+    plain = read_templates(template(job_template_command="run"), site())["t"]
     began = start(plain, {"-a": 1}, command="echo x", workdir="/own")
     assert began == Start(image="busybox", workdir="/own", script="echo x", argv=("-a", "1"))
 
@@ -248,7 +250,7 @@ def test_python_runs_its_code() -> None:
 
 
 def test_a_distributed_template_has_so_many_replicas() -> None:
-    torch = read_templates(case("support-job-templates.json"))["pytorchjob"]
+    torch = read_templates(case("support-job-templates.json"), site())["pytorchjob"]
     values = {"--image": "torch", "--working_dir": "/w", "--command": "bash start.sh", "--num_worker": "3"}
     assert start(torch, values) == Start(image="torch", workdir="/w", script="bash start.sh", replicas=3)
     for number in ("0", "x", "10001"):
