@@ -69,7 +69,7 @@ class JobTemplate(Schema):
         unknown = "include"
 
     kind = fields.String(required=True, validate=validate.Length(min=1), metadata={"description": "Equals `jobKind`."})
-    apiVersion = fields.String()
+    apiVersion = fields.Raw(allow_none=True, metadata={"description": "Passed on untouched."})
 
 
 class Submit(BodySchema):

@@ -94,6 +94,7 @@ def _list(case: Case) -> None:
 
 _SOUND: dict[str, Callable[[Case], None]] = {
     "POST /v1/job": _submission,
+    "POST /v1/job/explain": _submission,
     "PUT /v1/job/stop/{job_id}": _note,
     "PUT /v1/job/resume/{job_id}": _note,
     "POST /v1/features": _feature,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import psycopg2
 import pytest
 import requests
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
 
@@ -29,6 +29,7 @@ NEVER_TOLD = ("Traceback", 'File "', "psycopg", "sqlalchemy", "SELECT ", "postgr
 
 CHANGES = [
     ("POST", "/v1/job"),
+    ("POST", "/v1/job/explain"),
     ("PUT", "/v1/job/stop/nothing"),
     ("PUT", "/v1/job/resume/nothing"),
     ("POST", "/v1/job/retry/nothing"),
@@ -44,6 +45,7 @@ CHANGES = [
     ("PUT", "/v1/tokens/admin"),
     ("DELETE", "/v1/tokens"),
     ("DELETE", "/v1/tokens/nothing"),
+    ("PUT", "/v1/secrets/rotate"),
 ]
 READS = [
     "/v1/job/list",
@@ -203,6 +205,8 @@ def test_another_media_type_is_refused(api: Installation, method: str, path: str
 @BOUNDED
 @given(change=st.sampled_from(CHANGES), document=DOCUMENTS)
 def test_any_json_is_refused(api: Installation, change: tuple[str, str], document: Any) -> None:
+    # It takes an empty object, and has no target that could be missing.
+    assume(document != {} or "rotate" not in change[1])
     with nothing_written(api):
         assert_refused(send(api, *change, json.dumps(document).encode()), 400, 404)
 
@@ -232,7 +236,8 @@ def test_a_good_body_with_one_bad_field_names_it(api: Installation, change: str,
     with nothing_written(api):
         answer = send(api, "PUT" if "sequence" in change else "POST", change, json.dumps(bad).encode())
         assert_refused(answer, 400)
-        assert answer.json()["errors"]
+        # A NUL among the texts refuses the body as a whole.
+        assert answer.json().get("errors") or "NUL" in answer.json()["msg"], answer.text
 
 
 @BOUNDED
