@@ -6,6 +6,7 @@ generated from this module.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import os
@@ -21,6 +22,7 @@ from pipeline_core.errors import ConfigurationError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
+KEY_BYTES = 32
 Parser = Callable[[Env, str], Any]
 
 
@@ -44,6 +46,18 @@ def _pairs(env: Env, name: str) -> Pairs:
 
 def _path(env: Env, name: str) -> Path:
     return Path(env.str(name)).expanduser()
+
+
+def _keys(env: Env, name: str) -> str:
+    keys = str(env.str(name))
+    for word in keys.split(","):
+        try:
+            fits = len(base64.urlsafe_b64decode(word.strip())) == KEY_BYTES
+        except ValueError:
+            fits = False
+        if not fits:
+            raise EnvError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
+    return keys
 
 
 def _integer(env: Env, name: str) -> int:
@@ -98,7 +112,7 @@ class Settings:
         _path, Path("pipeline-data"), "Where the embedded servers, the local cluster and the logs keep their files."
     )
     secret_key: str = _setting(
-        _text,
+        _keys,
         "",
         "Key that secrets are encrypted with at rest: 32 bytes as URL-safe base64. `pipeline up` makes one in the data "
         "directory; elsewhere it must be set. Several, separated by commas: the first encrypts, all decrypt.",

@@ -36,7 +36,7 @@ def parse(raw: bytes) -> Any:
         raise
     except ValueError as error:
         # Python's own refusal of integers with thousands of digits.
-        raise NotStrict(f"is not JSON that the service can hold: {error}") from None
+        raise NotStrict("has a number with more digits than the service can hold") from error
     # Only an escape can bring in a NUL or half a pair, and only so many brackets can nest too deeply.
     if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
         _check(document)

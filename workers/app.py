@@ -98,7 +98,6 @@ def configuration(settings: Settings) -> dict[str, Any]:
         # A child that has grown to this is replaced after its task; an idle one has about 100 MB.
         "worker_max_memory_per_child": 500_000,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
-        "worker_soft_shutdown_timeout": 30,
         "worker_enable_remote_control": True,
         "worker_send_task_events": settings.task_events,
         "control_queue_ttl": 300,

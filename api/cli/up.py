@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
+from redis import Redis
+from redis.exceptions import RedisError
 from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import OperationalError
@@ -20,7 +22,7 @@ from api.up.replicas import jobs_with_replicas, stop_replicas
 from api.up.run import Run
 from api.up.service import Service
 from api.up.supervisor import Change, StartFailed, StopRequested, Supervisor
-from pipeline_core.errors import ConfigurationError, PipelineError
+from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
 from pipeline_core.settings import settings
 
 READY_SECONDS = 60.0
@@ -35,12 +37,16 @@ class CannotStart(click.ClickException):
     exit_code = 2
 
 
+def _directory(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    if value == "":
+        raise click.BadParameter("is empty; a directory is needed, or none for PIPELINE_DATA_DIR")
+    return Path(value) if value else None
+
+
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that the API listens on.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free one.")
-@click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="Where all data is kept. [default: PIPELINE_DATA_DIR]"
-)
+@click.option("--data-dir", callback=_directory, help="Where all data is kept. [default: PIPELINE_DATA_DIR]")
 @click.option("--stage-workers", default=1, show_default=True, type=at_least_one, help="Workers that run the stages.")
 @click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
 @click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
@@ -66,10 +72,11 @@ def up(
     try:
         if flower_too:
             flower.check()
-        with Run(data_dir or settings().data_dir) as run, closing(Listener(host, port)) as listener:
+        # The port first: a start that is refused leaves no directory behind.
+        with closing(Listener(host, port)) as listener, Run(data_dir or settings().data_dir) as run:
             if run.reaped:
                 console.print(f"Ended what an earlier run left behind: {', '.join(run.reaped)}.")
-            _serve(run, listener, console, stage_workers, hook_workers, flower_port if flower_too else None)
+            _serve(run, listener, console, stage_workers, hook_workers, flower_port if flower_too else None, stop_jobs)
             _tell_of_replicas(console, stop_jobs)
     except ConfigurationError as error:
         raise CannotStart(error.message) from error
@@ -78,7 +85,13 @@ def up(
 
 
 def _serve(
-    run: Run, listener: Listener, console: Console, stage_workers: int, hook_workers: int, flower_port: int | None
+    run: Run,
+    listener: Listener,
+    console: Console,
+    stage_workers: int,
+    hook_workers: int,
+    flower_port: int | None,
+    stop_jobs: bool,
 ) -> None:
     def report(name: str, change: Change, detail: str) -> None:
         console.print(f"{MARKS[change]} {name:<14}{change} {escape(detail)}")
@@ -110,7 +123,7 @@ def _serve(
             # What this process does for the service itself, it does with the same settings.
             os.environ.update(environment)
             settings.cache_clear()
-            _migrate(environment["PIPELINE_DATABASE_URL"])
+            _prepare()
             plan = Plan(
                 environment=environment,
                 data_dir=run.data_dir,
@@ -130,6 +143,8 @@ def _serve(
             supervisor.watch()
             console.print("Stopping; Ctrl-C once more hastens it.")
             listener.close()
+            if stop_jobs:
+                _stop_jobs()
     except StopRequested:
         console.print("Stopped before all was ready.")
     finally:
@@ -149,6 +164,20 @@ def server_service(server: EmbeddedServer) -> Service:
     )
 
 
+def _prepare() -> None:
+    """Bring the database up to date, and see that the service can be used before its processes are started."""
+    _migrate(settings().database_url)
+    from pipeline_core.database import transaction
+    from pipeline_core.tokens.store import check_startup
+
+    with transaction() as session:
+        check_startup(session)
+    try:
+        Redis.from_url(settings().redis_url, socket_timeout=5, socket_connect_timeout=5).ping()
+    except RedisError as error:
+        raise StartFailed(f"Redis cannot be used: {error}") from error
+
+
 def _migrate(url: str) -> None:
     from pipeline_core.database.migrate import upgrade
 
@@ -162,6 +191,19 @@ def _welcome(console: Console, run: Run, listener: Listener) -> None:
     console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(run.logs))}")
     if settings().cluster_driver == "local":
         console.print("Jobs run as processes of this machine: images are not used, resources are not limited.")
+
+
+def _stop_jobs() -> None:
+    """Stop the jobs that run on this machine, for the record: their replicas are ended when the service has stopped."""
+    if settings().cluster_driver != "local":
+        return
+    from pipeline_core.clusters import cluster
+    from pipeline_core.jobs import control
+    from pipeline_core.tokens.actor import SYSTEM
+
+    for job_id in jobs_with_replicas(cluster()):
+        with suppress(Conflict, NotFound):
+            control.stop(job_id, SYSTEM, reason="stopped with the service (--stop-jobs)")
 
 
 def _tell_of_replicas(console: Console, stop_jobs: bool) -> None:

@@ -13,7 +13,7 @@ def child_environment(
     given: Mapping[str, str], *, database_url: str, redis_url: str, secret_key: str, data_dir: Path, loopback: bool
 ) -> dict[str, str]:
     """`given` with what `pipeline up` decides. Only a run that no other machine can reach is a development run."""
-    development = given.get("PIPELINE_DEVELOPMENT", "1") if loopback else "0"
+    development = (given.get("PIPELINE_DEVELOPMENT") or "1") if loopback else "0"
     return {
         **given,
         "PIPELINE_DATABASE_URL": database_url,

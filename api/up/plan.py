@@ -19,7 +19,7 @@ API_THREADS = 8
 STAGE_CONCURRENCY = 4
 # A delivery mostly waits for its subscriber: threads are enough for that, and bound by the call's own deadline.
 HOOK_CONCURRENCY = 32
-# Celery lets running tasks go on for `worker_soft_shutdown_timeout` (30 s), then gives them back to the queue.
+# A worker ends when its running tasks have. What is killed after this is found by its leases.
 DRAIN_SECONDS = 40.0
 GUNICORN_GRACE_SECONDS = 10
 
@@ -76,8 +76,7 @@ class Plan:
                 "celery", "-A", "workers.app", "worker", "-n", f"{name}@%h", "-Q", queues, "-c", str(concurrency),
                 "--without-gossip", "--without-mingle", "--loglevel=INFO", *more,
             ),
-            # Without it SIGTERM waits for running tasks however long they take, and they are lost when it is killed.
-            env={**self.environment, "REMAP_SIGTERM": "SIGQUIT"},
+            env=self.environment,
             stop_seconds=DRAIN_SECONDS,
         )  # fmt: skip
 

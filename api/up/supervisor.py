@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -31,7 +31,7 @@ class Change(StrEnum):
     """What happened to a service."""
 
     READY = "ready"
-    EXITED = "exited"
+    EXITED = "ended"
     STOPPED = "stopped"
     KILLED = "killed"
 
@@ -205,7 +205,9 @@ class Supervisor:
         asked_at, signals = time.monotonic(), self._signals
         for child in running:
             assert child.process is not None
-            child.process.send_signal(child.service.stop_signal)
+            # Not `Popen.send_signal`: it would wait for a process that has just died, which only `reap` may.
+            with suppress(ProcessLookupError):
+                os.kill(child.process.pid, child.service.stop_signal)
         while running:
             for child in list(running):
                 assert child.process is not None
@@ -233,4 +235,4 @@ class Supervisor:
 
 def describe(status: int) -> str:
     """A process's status, as `Popen.returncode` has it, in words."""
-    return f"exited with code {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
+    return f"with code {status}" if status >= 0 else f"by {signal.Signals(-status).name}"

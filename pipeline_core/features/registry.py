@@ -103,7 +103,9 @@ def order(session: Session, raw: object, actor: Actor) -> None:
     }
     for field, key in (("beforeKey", before_key), ("afterKey", after_key)):
         if key in found and found[key].type != type:
-            body.wrong(field, f"must be the key of a {type}; {shown(key)} is a {found[key].type}")
+            body.wrong(
+                field, f"must be the key of {_article(type)}; {shown(key)} is that of {_article(found[key].type)}"
+            )
     body.finish()
     for key in (before_key, after_key):
         if key not in found:
@@ -249,3 +251,7 @@ def _no_feature(name: str) -> NotFound:
 
 def _no_plugin(key: str) -> NotFound:
     return NotFound(f"There is no plugin {shown(key)}.")
+
+
+def _article(type: str) -> str:
+    return f"{'an' if type[0] in 'AEIOU' else 'a'} {type}"

@@ -17,6 +17,8 @@ from pipeline_core.strict_json import NotStrict
 
 Word = TypeVar("Word", bound=StrEnum)
 
+MAX_REASON = 1000
+"""Characters of a reason that are kept, as many as a person may give."""
 MAX_SECONDS = 366 * 24 * 3600
 """The longest time that a gate may suspend for."""
 
@@ -158,7 +160,7 @@ def _reason(value: Mapping[str, Any], where: str) -> str:
         return ""
     if not isinstance(reason, str):
         raise BadAnswer(f"`reason` of {where} is {_kind(reason)}; a text was expected")
-    return reason
+    return clean(reason, limit=MAX_REASON)
 
 
 def _kind(value: Any) -> str:

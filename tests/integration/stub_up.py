@@ -58,12 +58,10 @@ class NoCluster:
         yield ""
 
 
-migrate = ModuleType("pipeline_core.database.migrate")
-migrate.upgrade = lambda url: None  # type: ignore[attr-defined]
 clusters = ModuleType("pipeline_core.clusters")
 clusters.cluster = NoCluster  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
-    sys.modules |= {migrate.__name__: migrate, clusters.__name__: clusters}
+    sys.modules[clusters.__name__] = clusters
     Plan.services = services  # type: ignore[method-assign]
     up()

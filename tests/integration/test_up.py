@@ -98,12 +98,56 @@ def test_the_service_is_told_of_the_servers_and_of_its_directory(data_dir: Path)
     run.stop(signal.SIGTERM)
 
 
-def test_servers_given_by_url_are_not_started(data_dir: Path) -> None:
-    run = Up(data_dir, PIPELINE_DATABASE_URL="postgresql://elsewhere", PIPELINE_REDIS_URL="redis://elsewhere")
-    assert run.variable("PIPELINE_REDIS_URL") == "redis://elsewhere"
+def test_servers_given_by_url_are_not_started(data_dir: Path, empty_database_url: str, redis_url: str) -> None:
+    run = Up(data_dir, PIPELINE_DATABASE_URL=empty_database_url, PIPELINE_REDIS_URL=redis_url)
+    assert run.variable("PIPELINE_REDIS_URL") == redis_url
     assert not (data_dir / "postgres").exists()
     assert not (data_dir / "redis").exists()
     run.stop(signal.SIGTERM)
+
+
+def refused(data_dir: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+    """The exit code and the words of a start that ends by itself."""
+    command = [sys.executable, str(Path(__file__).with_name("stub_up.py")), "--data-dir", str(data_dir), *arguments]
+    ended = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False
+    )
+    return ended.returncode, ended.stderr
+
+
+def test_a_run_that_others_can_reach_needs_an_admin_password_before_it_starts(data_dir: Path) -> None:
+    code, words = refused(data_dir, "--host=0.0.0.0", "--port=0")
+    assert (code, "PIPELINE_ADMIN_PASSWORD" in words) == (2, True), words
+    assert len(words.splitlines()) == 1, "one sentence"
+
+
+def test_a_redis_that_is_away_is_named(data_dir: Path) -> None:
+    code, words = refused(data_dir, "--port=0", PIPELINE_REDIS_URL="redis://127.0.0.1:1/0")
+    assert (code, words.startswith("Error: Redis cannot be used: ")) == (1, True), words
+
+
+@pytest.mark.parametrize("key", ["abc", "c2hvcnQ=", "not base64!"])
+def test_a_malformed_secret_key_is_named_and_not_shown(data_dir: Path, key: str) -> None:
+    code, words = refused(data_dir, PIPELINE_SECRET_KEY=key)
+    assert code == 2, words
+    assert "PIPELINE_SECRET_KEY: must be keys of 32 bytes" in words
+    assert key not in words
+
+
+def test_an_empty_data_directory_is_refused() -> None:
+    code, words = refused(Path(""), "--data-dir", "")
+    assert (code, "is empty" in words) == (2, True), words
+
+
+def test_a_signal_just_after_a_process_died_stops_everything_in_order(data_dir: Path) -> None:
+    run = Up(data_dir)
+    run.wait_for("answers at")
+    # Stopped, the supervisor learns of the death and of the signal at once.
+    run.process.send_signal(signal.SIGSTOP)
+    os.killpg(run.pid("api"), signal.SIGKILL)
+    run.process.send_signal(signal.SIGTERM)
+    run.process.send_signal(signal.SIGCONT)
+    assert run.process.wait(60) == 0, run.printed.read_text()
 
 
 def test_data_survives_kill_9_of_everything_and_what_was_left_is_reaped(data_dir: Path) -> None:
@@ -142,7 +186,7 @@ def test_a_process_that_dies_is_started_again(data_dir: Path, name: str) -> None
     assert run.url
     dead = run.pid(name)
     os.kill(dead, signal.SIGKILL)
-    run.wait_for(rf"● {name} +exited was killed by SIGKILL; again in 0.5 s[^●]*(?:●[^●]*)*● {name} +ready")
+    run.wait_for(rf"● {name} +ended by SIGKILL; again in 0.5 s[^●]*(?:●[^●]*)*● {name} +ready")
     assert run.pid(name) != dead
     assert not any(process.group == dead and process.alive for process in processes.all_processes())
     assert statement(run.variable("PIPELINE_DATABASE_URL"), "SELECT 1") == [(1,)]

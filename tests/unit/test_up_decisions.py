@@ -45,7 +45,7 @@ def test_every_queue_has_a_worker() -> None:
 
 def test_workers_give_running_tasks_back_when_they_are_stopped() -> None:
     workers = [service for service in plan().services() if "worker" in service.argv]
-    assert {dict(worker.env or {})["REMAP_SIGTERM"] for worker in workers} == {"SIGQUIT"}
+    assert not any("REMAP_SIGTERM" in dict(worker.env or {}) for worker in workers), "SIGTERM lets a worker drain"
 
 
 def test_the_api_inherits_the_socket_that_it_serves() -> None:
@@ -113,9 +113,7 @@ def test_the_tail_of_a_log_begins_with_a_whole_line(tmp_path: Path) -> None:
     assert lines[-1] == "line 999"
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(0, "exited with code 0"), (3, "exited with code 3"), (-9, "was killed by SIGKILL")]
-)
+@pytest.mark.parametrize(("status", "words"), [(0, "with code 0"), (3, "with code 3"), (-9, "by SIGKILL")])
 def test_a_status_is_told_in_words(status: int, words: str) -> None:
     assert describe(status) == words
 
