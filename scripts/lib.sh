@@ -52,7 +52,7 @@ ensure_venv() {
             make_venv
         fi
         echo "Installing into $venv" >&2
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[embedded,test]"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[embedded,flower,test]"
         wanted_stamp >"$stamp"
     fi
     exec {lock}<&-

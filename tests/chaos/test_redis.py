@@ -141,9 +141,9 @@ def holding(world: World, path: str) -> Iterator[threading.Event]:
 
 
 def test_every_queue_s_canary_arrives_and_its_age_can_be_read(world: World) -> None:
-    seen = "SELECT owner FROM leases WHERE name = %s"
+    seen = "SELECT at FROM signs WHERE name = %s"
     for queue in queues():
         wait_for(lambda queue=queue: world.rows(seen, f"canary/{queue}"), f"the canary of {queue}")  # type: ignore[misc]
     metrics = world.service.ask("GET", "/metrics").text
     for queue in queues():
-        assert f'pipeline_canary_age_seconds{{queue="{queue}"}}' in metrics
+        assert f'pipeline_canary_silent_seconds{{queue="{queue}"}}' in metrics

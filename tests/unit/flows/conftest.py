@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from flow_cases import site
 
 from pipeline_core.flows.site import Site
+from tests.unit.flows.flow_cases import site
 
 
 @pytest.fixture(name="site", scope="session")

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from flow_cases import site
 
 from pipeline_core.body import Body, Problems
 from pipeline_core.errors import PipelineError
@@ -24,6 +23,7 @@ from pipeline_core.flows.mounts import KINDS
 from pipeline_core.flows.schedule import NICKNAMES, Schedule, read_instant
 from pipeline_core.flows.states import ALERTS, RunState, TaskState
 from pipeline_core.flows.templates import ALIASES
+from tests.unit.flows.flow_cases import site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from flow_cases import CASES, case, site
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from pipeline_core.flows.flow import Flow
 from pipeline_core.flows.site import Site
 from pipeline_core.flows.states import RunState
 from pipeline_core.flows.templates import read_templates
+from tests.unit.flows.flow_cases import CASES, case, site
 
 CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
 FILES = sorted(path.name for path in CASES.glob("case*.json"))

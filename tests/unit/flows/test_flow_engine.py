@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flow_cases import case, site
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +32,7 @@ from pipeline_core.flows.engine import (
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.flows.templates import read_templates
 from pipeline_core.states import JobState
+from tests.unit.flows.flow_cases import case, site
 
 DIAMOND = {"top": [], "left": ["top"], "right": ["top"], "end": ["left", "right"]}
 

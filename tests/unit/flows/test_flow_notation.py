@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from flow_cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from pipeline_core.flows.gpu import Gpu, read_gpu
 from pipeline_core.flows.mounts import joined, pod_fields, read_mounts
 from pipeline_core.flows.resources import Amount, read_cpu, read_memory, read_node_selector, read_rdma
 from pipeline_core.flows.site import Site
+from tests.unit.flows.flow_cases import case
 
 PLAIN = Site()
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flow_cases import case, site
 
 from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.catalogue import Catalogue
@@ -20,6 +19,7 @@ from pipeline_core.flows.site import Site
 from pipeline_core.flows.taskset import RunFacts, build, leased_ports
 from pipeline_core.flows.templates import Behaviour, read_templates
 from pipeline_core.taskset.schema import check
+from tests.unit.flows.flow_cases import case, site
 
 CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
 

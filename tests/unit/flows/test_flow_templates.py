@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flow_cases import case, site
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from pipeline_core.flows.arguments import TYPES, Argument, argv, checked, filled
 from pipeline_core.flows.catalogue import BUILT_IN, Catalogue
 from pipeline_core.flows.faults import Fault
 from pipeline_core.flows.templates import RESERVED, Behaviour, Start, Template, read_templates, start
+from tests.unit.flows.flow_cases import case, site
 
 
 def template(**fields: Any) -> dict[str, Any]:

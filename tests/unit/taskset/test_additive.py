@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from taskset_documents import BASE, Doc, additions, main, pod, template, variant
 
 from pipeline_core.taskset.additive import NotAdditive, binding, decoration
 from pipeline_core.taskset.change import Change, Insert, Put, Replace
 from pipeline_core.taskset.patch import apply, patch
 from pipeline_core.taskset.pod_policy import PodPolicy, PodPolicyError
 from pipeline_core.taskset.schema import TaskSetError
+from tests.unit.taskset.taskset_documents import BASE, Doc, additions, main, pod, template, variant
 
 CASES = Path(__file__).parents[2] / "cases"
 ROWS = [

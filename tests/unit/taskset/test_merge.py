@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from taskset_documents import BASE, Doc, additions, containers, main, pod, template, variant
 
 from pipeline_core.taskset.additive import binding, decoration
 from pipeline_core.taskset.document import SIDECARS, counting, sidecars
 from pipeline_core.taskset.merge import MergeConflict, decorated, merge
 from pipeline_core.taskset.patch import apply, patch
 from pipeline_core.taskset.schema import TaskSetError, check
+from tests.unit.taskset.taskset_documents import BASE, Doc, additions, containers, main, pod, template, variant
 
 
 def together(*edits: Any, base: Doc = BASE) -> Doc:

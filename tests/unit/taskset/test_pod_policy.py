@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from taskset_documents import BASE, containers, main, pod, template, variant
 
 from pipeline_core.taskset.pod_policy import (
     APPARMOR_ANNOTATION,
@@ -14,6 +13,7 @@ from pipeline_core.taskset.pod_policy import (
     check_pods,
     violations,
 )
+from tests.unit.taskset.taskset_documents import BASE, containers, main, pod, template, variant
 
 MAIN = "spec.roles[0].template.spec.containers[0]"
 POD = "spec.roles[0].template.spec"
