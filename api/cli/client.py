@@ -119,7 +119,7 @@ class Client:
 
 
 def base_url(text: str) -> str:
-    """`text` without a slash at its end. Raises click.UsageError when it is no absolute HTTP URL."""
+    """`text` without a slash at its end. Raises click.UsageError when it is no absolute HTTP URL, or ends with /v1."""
     try:
         parts = urlsplit(text)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -127,7 +127,10 @@ def base_url(text: str) -> str:
         valid = False
     if not valid:
         raise click.UsageError(f'"{text}" is not the URL of a service; it should look like http://127.0.0.1:8080')
-    return text.rstrip("/")
+    url = text.rstrip("/")
+    if url.endswith("/v1"):
+        raise click.UsageError(f"the URL of the service is without /v1: {url.removesuffix('/v1')}")
+    return url
 
 
 def is_loopback(url: str) -> bool:

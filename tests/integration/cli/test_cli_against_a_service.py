@@ -182,6 +182,13 @@ def test_a_refusal_shows_what_is_wrong_with_each_field(stub, pipeline, job_file)
     assert lines[1:] == ["  job.kind: must equal jobKind", "  userID: is too long", "  userID: is odd"]
 
 
+def test_a_refusal_says_nothing_twice(stub, pipeline) -> None:
+    message = 'The query parameter state is "bogus": It is none of waiting, running.'
+    errors = {"state": ["It is none of waiting, running."]}
+    stub.answer("GET", "/v1/job/list", status=400, code="WRONG_PARAM", msg=message, errors=errors)
+    assert pipeline("jobs", "--state", "bogus").stderr == f"Error: WRONG_PARAM: {message}\n"
+
+
 def test_nobody_there_is_exit_code_5(pipeline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
