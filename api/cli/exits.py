@@ -57,6 +57,10 @@ class Unavailable(click.ClickException):
         self.retry_after = retry_after
 
 
+class BrokeOff(Unavailable):
+    """The service was reached, and closed the connection before its answer had ended."""
+
+
 class Refused(click.ClickException):
     """The service answered 4xx: `code`, its sentence, and what is wrong with each field by its path."""
 
