@@ -58,6 +58,11 @@ def test_each_command_and_option_is_documented(name: str, command: click.Command
     assert missing == []
 
 
+def test_each_option_of_up_is_documented() -> None:
+    options = {option for parameter in COMMANDS["up"].load().params for option in parameter.opts}
+    assert sorted(option for option in options if f"| `{option}` |" not in section("up")) == []
+
+
 def test_no_command_is_documented_that_is_not_there() -> None:
     headings = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("### `pipeline ")]
     assert len(headings) == len(ALL) + 1  # and `up`
