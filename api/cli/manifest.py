@@ -17,10 +17,10 @@ from typing import Any
 import yaml
 
 from api.cli.exits import BadFile
+from pipeline_core.strict_json import MAX_DEPTH
 
 # What the service takes of a body.
 MOST_CHARACTERS = 4 * 1024 * 1024
-MOST_LEVELS = 100
 
 
 class Loader(yaml.SafeLoader):
@@ -118,10 +118,10 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def require_json(value: Any, path: str, levels: int = MOST_LEVELS) -> None:
+def require_json(value: Any, path: str, levels: int = MAX_DEPTH) -> None:
     """Raises BadFile when JSON cannot say `value`, which stands at `path`, or has more than so many levels."""
-    if not levels:
-        raise BadFile(f"{path[:200]}… is more than {MOST_LEVELS} levels deep; the service takes no more")
+    if not levels and isinstance(value, dict | list):
+        raise BadFile(f"{path[:200]}… is more than {MAX_DEPTH} levels deep; the service takes no more")
     if isinstance(value, float) and not math.isfinite(value):
         raise BadFile(f"{path}: {value} is no number in JSON; write it in quotes if it is meant as text")
     if isinstance(value, dict):

@@ -82,6 +82,12 @@ def test_what_is_too_large_when_written_out_is_refused_before_it_is(tmp_path: Pa
         documents(str(path))
 
 
+def test_as_many_levels_as_the_service_takes_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text('{"a":' * 100 + "1" + "}" * 100)
+    assert len(documents(str(path))) == 1
+
+
 def test_what_aliases_stand_for_is_written_out() -> None:
     assert parse("a: &a [x]\nb: [*a, *a]\n") == [{"a": ["x"], "b": [["x"], ["x"]]}]
 
