@@ -133,7 +133,7 @@ def base_url(text: str) -> str:
         raise click.UsageError(f'"{text}" is not the URL of a service; it should look like http://127.0.0.1:8080')
     url = text.rstrip("/")
     if url.endswith("/v1"):
-        raise click.UsageError(f"the URL of the service is without /v1: {url.removesuffix('/v1')}")
+        raise click.UsageError(f"the URL of the service (PIPELINE_URL) is without /v1: {url.removesuffix('/v1')}")
     return url
 
 
