@@ -1,6 +1,7 @@
 """What `scripts/demo` does once the project is installed: a whole service with plugins, and a TFJob's way through it.
 
-Everything runs on free ports and in a directory of its own, and ends with the demo, however that ends.
+Everything runs on free ports and in a directory of its own, and ends with the demo, however that ends. The directory stays
+only when there is something to read in it: after a failure, or with --keep.
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ It goes on running.
   plugins   {plugins}  ({plugins}/received shows what the LifeHook heard)
   files     {demo.directory}
   stop it   kill {pids}
+  then      rm -r {shlex.quote(str(demo.directory))}
 
 To use it from here:
   export PATH={shlex.quote(str(PIPELINE.parent))}:$PATH PIPELINE_URL={url} PIPELINE_TOKEN=admin
@@ -238,7 +240,9 @@ def interrupt(*_: Any) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the service, the example plugins and a TFJob on this machine.")
-    parser.add_argument("--keep", action="store_true", help="leave it all running, and say how to use it")
+    parser.add_argument(
+        "--keep", action="store_true", help="return, but leave it all running, and say how to use and stop it"
+    )
     keep = parser.parse_args().keep
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
@@ -246,10 +250,10 @@ def main() -> int:
     url, plugins = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     directory = Path(tempfile.mkdtemp(prefix="pipeline-demo-"))
     demo = Demo(directory, own_environment(url))
-    left_running = done = False
+    left_running, logs_wanted = False, True
     try:
         job = show(demo, url, plugins)
-        done = True
+        logs_wanted = False
         if keep:
             farewell(demo, url, plugins, job)
             left_running = True
@@ -257,14 +261,15 @@ def main() -> int:
         tell_failure(error, directory)
         return 1
     except KeyboardInterrupt:
-        print(f"\ndemo: interrupted; logs are under {directory}", file=sys.stderr)
+        logs_wanted = False
+        print("\ndemo: interrupted; stopping what it started", file=sys.stderr)
         return 130
     finally:
         if not left_running:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             demo.stop()
-            if done:
+            if not logs_wanted:
                 shutil.rmtree(directory, ignore_errors=True)
     print(f"\nsucceeded in {time.monotonic() - began:.0f} s")
     return 0

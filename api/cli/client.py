@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import click
 import requests
 
-from api.cli.exits import Refused, Unavailable
+from api.cli.exits import BrokeOff, Refused, Unavailable
 from pipeline_core.errors import Code
 
 CONNECT_SECONDS = 5
@@ -100,7 +100,9 @@ class Client:
             try:
                 yield from answer.iter_content(None)
             except requests.RequestException as error:
-                raise Unavailable(f"{self.url} broke off: {cause(error)}") from error
+                # What the parser of chunks says means nothing to people.
+                why = "" if isinstance(error, requests.exceptions.ChunkedEncodingError) else f": {cause(error)}"
+                raise BrokeOff(f"{self.url} broke off its answer{why}") from error
 
     def _call(self, method: str, path: tuple[str, ...], **arguments: Any) -> Answer:
         answer = self._send(method, path, timeout=(CONNECT_SECONDS, READ_SECONDS), **arguments)
@@ -115,11 +117,13 @@ class Client:
             # Not followed: a redirect would turn a POST into a GET, and ours never redirects.
             return self.session.request(method, url, allow_redirects=False, **arguments)
         except requests.RequestException as error:
+            if isinstance(bottom(error), ConnectionResetError):
+                raise BrokeOff(f"{self.url} closed the connection without an answer") from error
             raise Unavailable(f"cannot reach {self.url}: {cause(error)}. Is PIPELINE_URL right?") from error
 
 
 def base_url(text: str) -> str:
-    """`text` without a slash at its end. Raises click.UsageError when it is no absolute HTTP URL."""
+    """`text` without a slash at its end. Raises click.UsageError when it is no absolute HTTP URL, or ends with /v1."""
     try:
         parts = urlsplit(text)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -127,7 +131,10 @@ def base_url(text: str) -> str:
         valid = False
     if not valid:
         raise click.UsageError(f'"{text}" is not the URL of a service; it should look like http://127.0.0.1:8080')
-    return text.rstrip("/")
+    url = text.rstrip("/")
+    if url.endswith("/v1"):
+        raise click.UsageError(f"the URL of the service (PIPELINE_URL) is without /v1: {url.removesuffix('/v1')}")
+    return url
 
 
 def is_loopback(url: str) -> bool:
@@ -176,10 +183,16 @@ def seconds(header: str | None) -> float | None:
     return float(header) if header and header.isdigit() else None
 
 
-def cause(error: BaseException) -> str:
-    """The plain words at the bottom of an exception of requests, which wraps several."""
+def bottom(error: BaseException) -> BaseException:
+    """What is at the bottom of an exception of requests, which wraps several."""
     below = [getattr(error, "reason", None), *error.args[:1], error.__cause__, error.__context__]
     for inner in below:
         if isinstance(inner, BaseException):
-            return cause(inner)
+            return bottom(inner)
+    return error
+
+
+def cause(error: BaseException) -> str:
+    """The plain words at the bottom of an exception of requests."""
+    error = bottom(error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -15,7 +15,7 @@ def database() -> None:
 @database.command()
 def upgrade() -> None:
     """Bring the database at PIPELINE_DATABASE_URL to this version's schema."""
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import ArgumentError, DBAPIError
 
     from pipeline_core.database import migrate
     from pipeline_core.errors import ConfigurationError
@@ -29,5 +29,10 @@ def upgrade() -> None:
         raise click.UsageError("PIPELINE_DATABASE_URL is not set; `pipeline up` looks after its own database itself")
     try:
         migrate.upgrade(url)
-    except OperationalError as error:
+    except ArgumentError as error:
+        raise click.UsageError(
+            "PIPELINE_DATABASE_URL is not the URL of a database; it should look like "
+            "postgresql://user:password@127.0.0.1:5432/pipeline"
+        ) from error
+    except DBAPIError as error:
         raise Unavailable(f"the database did not do it: {str(error.orig).strip()}") from error

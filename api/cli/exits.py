@@ -18,6 +18,7 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     UNAVAILABLE = 5
     DENIED = 6
+    UNWRITABLE = 7
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -34,6 +35,7 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.NOT_FOUND: "there is no such job, feature, plugin or token",
     Exit.UNAVAILABLE: "the service cannot be reached, answered 5xx, or is not a Pipeline service",
     Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
+    Exit.UNWRITABLE: "what was to be printed cannot be written, such as to a full disk; what was asked for may be done",
     Exit.INTERRUPTED: "Ctrl-C; a submitted job goes on",
     Exit.PIPE_CLOSED: "the reader of the output went away",
 }
@@ -55,20 +57,28 @@ class Unavailable(click.ClickException):
         self.retry_after = retry_after
 
 
+class BrokeOff(Unavailable):
+    """The service was reached, and closed the connection before its answer had ended."""
+
+
 class Refused(click.ClickException):
     """The service answered 4xx: `code`, its sentence, and what is wrong with each field by its path."""
 
     def __init__(self, status: int, code: str, message: str, errors: Mapping[str, Sequence[str]]) -> None:
-        # The message tells the first fault already, with its path.
-        lines = [line for line in field_lines(errors) if line.strip() not in message]
-        super().__init__("\n".join([f"{code}: {message}", *lines]))
+        super().__init__("\n".join([f"{code}: {message}", *untold(errors, message)]))
         self.status = status
         self.code = code
         self.exit_code = exit_for(status, code)
 
 
-def field_lines(errors: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"  {path}: {text}" for path, texts in errors.items() for text in texts]
+def untold(errors: Mapping[str, Sequence[str]], message: str) -> list[str]:
+    """A line for each fault that the message does not tell: it tells the first already, with its path."""
+    return [
+        f"  {path}: {text}"
+        for path, texts in errors.items()
+        for text in texts
+        if not (path in message and text in message)
+    ]
 
 
 def exit_for(status: int, code: str) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from api.cli.exits import Exit
+
+WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Entry(NamedTuple):
@@ -50,6 +53,16 @@ class LazyGroup(click.Group):
         ]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.errno not in WRITE_FAULTS:
+                raise
+            drop_output()
+            click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(Exit.UNWRITABLE)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -57,6 +70,11 @@ class LazyGroup(click.Group):
             click.echo(err=True)
             ctx.exit(Exit.INTERRUPTED)
         except BrokenPipeError:
-            # The reader (`head`) has seen enough; the interpreter's last flush must not complain about it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader (`head`) has seen enough.
+            drop_output()
             ctx.exit(Exit.PIPE_CLOSED)
+
+
+def drop_output() -> None:
+    """Lets the rest of the output go nowhere: the interpreter's last flush must not complain about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from api.cli.client import Client
+from api.cli.exits import BrokeOff
 from api.cli.options import with_service
 from api.cli.output import Output
+from api.cli.progress import LONGEST_PAUSE, patiently
+
+OVERLAP = timedelta(seconds=5)
 
 
 @click.command()
@@ -31,6 +38,38 @@ def logs(service: Client, out: Output, job_id: str, follow: bool, **filters: Any
     params = {name: value for name, value in filters.items() if value is not None}
     if follow:
         params["follow"] = "true"
-    for chunk in service.stream("v1", "job", "logs", job_id, params=params, follow=follow):
+
+    def lines() -> Iterator[bytes]:
+        return service.stream("v1", "job", "logs", job_id, params=params, follow=follow)
+
+    for chunk in followed(lines, lambda: service.get("v1", "version")) if follow else lines():
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
+
+
+def followed(lines: Callable[[], Iterator[bytes]], ask: Callable[[], Any]) -> Iterator[bytes]:
+    """What `lines` gives, asked anew while the service goes away before the first of them.
+
+    A followed answer has no head until there is a line. Once lines have come, nobody knows where in the middle of
+    several replicas to go on, and BrokeOff says how to. `ask` raises Unavailable while the service is away.
+    """
+    came: datetime | None = None
+    while True:
+        try:
+            for chunk in lines():
+                came = datetime.now(UTC)
+                yield chunk
+            return
+        except BrokeOff as error:
+            if came:
+                raise BrokeOff(
+                    f"{error.message}. The job does not mind. The same command with `--since {since(came)}` goes on; "
+                    f"the lines of the last moments come again"
+                ) from error
+            time.sleep(LONGEST_PAUSE)
+            patiently(ask)
+
+
+def since(came: datetime) -> str:
+    """The time to go on from when the last lines came at `came`: lines are on their way for a while."""
+    return (came - OVERLAP).isoformat(timespec="seconds").replace("+00:00", "Z")

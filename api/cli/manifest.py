@@ -10,16 +10,25 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from api.cli.exits import BadFile
+from pipeline_core.strict_json import MAX_DEPTH
+
+# What the service takes of a body.
+MOST_CHARACTERS = 4 * 1024 * 1024
 
 
 class Loader(yaml.SafeLoader):
     """YAML without what JSON lacks: dates stay the text that they were, and a key stands once."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        require_bounded(node)
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -28,15 +37,41 @@ class Loader(yaml.SafeLoader):
                 continue
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f'the key "{key_node.value}" is no text; write it in quotes', key_node.start_mark
-                )
+                raise refusal(f'the key "{key_node.value}" is no text; write it in quotes', key_node)
             if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f'the key "{key}" stands here twice', key_node.start_mark
-                )
+                raise refusal(f'the key "{key}" stands here twice', key_node)
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def require_bounded(document: yaml.Node) -> None:
+    """Raises yaml.constructor.ConstructorError when a document holds itself, or is too large once aliases are written
+    out. Takes time by what is written, not by what it stands for."""
+    sizes: dict[int, int | None] = {}
+
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = None
+            sizes[id(node)] = 1 + (
+                len(node.value) if isinstance(node, yaml.ScalarNode) else sum(map(size, parts(node)))
+            )
+        known = sizes[id(node)]
+        if known is None:
+            raise refusal("what this anchor names holds itself", node)
+        return known
+
+    if size(document) > MOST_CHARACTERS:
+        raise refusal(
+            f"written out, this is more than {MOST_CHARACTERS} characters; the service takes no more", document
+        )
+
+
+def parts(node: yaml.CollectionNode) -> Iterable[yaml.Node]:
+    return chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+
+
+def refusal(text: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, text, node.start_mark)
 
 
 Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
@@ -55,6 +90,8 @@ def documents(path: str) -> list[dict[str, Any]]:
         found = parse(text)
     except OSError as error:
         raise BadFile(f"{path}: {error.strerror}") from error
+    except yaml.constructor.ConstructorError as error:
+        raise BadFile(f"{path}: {error}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise BadFile(f"{path} is neither YAML nor JSON: {error}") from error
     for document in found:
@@ -81,16 +118,18 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def require_json(value: Any, path: str) -> None:
-    """Raises BadFile when JSON cannot say `value`, which stands at `path`."""
+def require_json(value: Any, path: str, levels: int = MAX_DEPTH) -> None:
+    """Raises BadFile when JSON cannot say `value`, which stands at `path`, or has more than so many levels."""
+    if not levels and isinstance(value, dict | list):
+        raise BadFile(f"{path[:200]}… is more than {MAX_DEPTH} levels deep; the service takes no more")
     if isinstance(value, float) and not math.isfinite(value):
         raise BadFile(f"{path}: {value} is no number in JSON; write it in quotes if it is meant as text")
     if isinstance(value, dict):
         for key, inner in value.items():
-            require_json(inner, f"{path}.{key}")
+            require_json(inner, f"{path}.{key}", levels - 1)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            require_json(inner, f"{path}.{index}")
+            require_json(inner, f"{path}.{index}", levels - 1)
     elif not (value is None or isinstance(value, str | int | float)):
         raise BadFile(f"{path}: JSON has no {type(value).__name__}")
 

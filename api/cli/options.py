@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,9 +32,30 @@ def with_service(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def command(url: str, form: str, **arguments: Any) -> Any:
+        require_sendable(click.get_current_context())
         return function(Client(url, token()), Output(form), **arguments)
 
     return command
+
+
+def require_sendable(context: click.Context) -> None:
+    """Raises click.BadParameter for a word that cannot be sent: bytes that are no text, or no step of a path."""
+    for parameter in context.command.params:
+        if isinstance(parameter.type, click.Path):
+            continue
+        for text in texts(context.params.get(parameter.name or "")):
+            if any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise click.BadParameter("it is no text in UTF-8", context, parameter)
+            if isinstance(parameter, click.Argument) and text in ("", ".", ".."):
+                raise click.BadParameter(f'"{text}" names nothing', context, parameter)
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from texts(inner)
 
 
 def token() -> str:
@@ -43,6 +64,18 @@ def token() -> str:
     if not value.isprintable() or not value.isascii():
         raise click.UsageError("PIPELINE_TOKEN holds characters that no token has")
     return value
+
+
+class Visible(click.ParamType[str]):
+    """A text of visible ASCII characters: what the value of a header may be."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if not re.fullmatch(r"[!-~]{1,255}", text):
+            self.fail("it should be 1 to 255 visible ASCII characters", param, ctx)
+        return text
 
 
 class Instant(click.ParamType[int]):

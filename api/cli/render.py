@@ -11,10 +11,14 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
+from pipeline_core.states import ReplicaState
+
 Record = Mapping[str, Any]
 
 # The rest of a long change is in the trail's JSON.
 SHOWN_CHANGES = 4
+# A table of thousands takes seconds to lay out, and nobody reads it.
+SHOWN_REPLICAS = 100
 STYLES = {
     "succeeded": "green",
     "delivered": "green",
@@ -114,16 +118,20 @@ def job(payload: Record) -> Iterator[Any]:
     )
     if tasks := payload.get("tasks"):
         yield Text()
-        yield replicas(tasks)
+        yield from replicas(tasks)
 
 
 def safe_lines(text: str | None) -> Text | None:
     return Text("\n".join(map(plain, text.splitlines()))) if text else None
 
 
-def replicas(tasks: Sequence[Record]) -> Table:
+def replicas(tasks: Sequence[Record]) -> Iterator[Any]:
+    """The first replicas and, of the others, the first that failed; how many are left out."""
+    of_all = [(task, replica) for task in tasks for replica in task.get("replicas") or []]
+    first, others = of_all[:SHOWN_REPLICAS], of_all[SHOWN_REPLICAS:]
+    failed = [pair for pair in others if pair[1].get("state") == ReplicaState.FAILED]
     fields = ("state", "exitCode", "retriedCount")
-    return table(
+    yield table(
         ["TASK", "REPLICA", "STATE", "EXIT", "RETRIES", "STARTED", "FINISHED", "DIAGNOSTICS"],
         [
             [
@@ -134,10 +142,12 @@ def replicas(tasks: Sequence[Record]) -> Table:
                 moment(replica.get("finishedAt")),
                 last_line(replica.get("exitDiagnostics")),
             ]
-            for task in tasks
-            for replica in task.get("replicas") or []
+            for task, replica in [*first, *failed[:SHOWN_REPLICAS]]
         ],
     )
+    if more := len(others) - len(failed[:SHOWN_REPLICAS]):
+        of_these = f", {hidden} of them failed," if (hidden := len(failed[SHOWN_REPLICAS:])) else ""
+        yield Text(f"{more} more replicas{of_these} are left out; `-o json` shows all.")
 
 
 def last_line(text: Any) -> str:

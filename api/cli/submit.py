@@ -11,7 +11,7 @@ from api.cli import render_plan
 from api.cli.client import Client
 from api.cli.exits import BadFile
 from api.cli.manifest import documents, submit_body
-from api.cli.options import Pair, with_service
+from api.cli.options import Pair, Visible, with_service
 from api.cli.output import Output
 from api.cli.progress import wait_for
 
@@ -45,7 +45,12 @@ def read(file: str, **given: Any) -> dict[str, Any]:
 @click.command()
 @with_job_file
 @click.option("--wait", is_flag=True, help="Show the job's way until it has ended, and exit 1 unless it succeeded.")
-@click.option("--idempotency-key", metavar="KEY", help="The same key and job again submit nothing new (for 24 hours).")
+@click.option(
+    "--idempotency-key",
+    type=Visible(),
+    metavar="KEY",
+    help="The same key and job again submit nothing new (for 24 hours).",
+)
 @with_service
 def submit(service: Client, out: Output, file: str, wait: bool, idempotency_key: str | None, **given: Any) -> None:
     """Submit a job from a YAML or JSON file.

@@ -64,6 +64,12 @@ class Stub:
     def raw(self, method: str, path: str, body: bytes, status: int, headers: dict[str, str]) -> None:
         self.replies[method, path].append(Reply(status, body, headers))
 
+    def break_off(self, method: str, path: str, body: bytes) -> None:
+        """Closes the connection after `body`, with more to come; without one, before any answer."""
+        chunk = b"%x\r\n%b\r\n" % (len(body), body)
+        headers = {"Content-Type": "text/plain", "Transfer-Encoding": "chunked"}
+        self.raw(method, path, chunk, 200 if body else 0, headers)
+
     def reply(self, asked: Asked) -> Reply:
         self.asked.append(asked)
         replies = self.replies[asked.method, asked.path]
@@ -83,8 +89,12 @@ def handler_for(stub: Stub) -> type[BaseHTTPRequestHandler]:
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             body = json.loads(text) if text else None
             reply = stub.reply(Asked(self.command, parts.path, query, dict(self.headers), body))
+            self.close_connection = "Transfer-Encoding" in reply.headers
+            if not reply.status:
+                return
             self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
+            length = {} if self.close_connection else {"Content-Length": str(len(reply.body))}
+            for name, value in (length | reply.headers).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from api.cli import logs
 
 JOB = {"kind": "TFJob", "metadata": {"name": "mnist"}, "spec": {}}
 DETAIL: dict[str, Any] = {
@@ -180,6 +183,13 @@ def test_a_refusal_shows_what_is_wrong_with_each_field(stub, pipeline, job_file)
     stub.answer("POST", "/v1/job", status=400, code="WRONG_PARAM", msg="the body is wrong", errors=errors)
     lines = pipeline("submit", job_file).stderr.splitlines()
     assert lines[1:] == ["  job.kind: must equal jobKind", "  userID: is too long", "  userID: is odd"]
+
+
+def test_a_refusal_says_nothing_twice(stub, pipeline) -> None:
+    message = 'The query parameter state is "bogus": It is none of waiting, running.'
+    errors = {"state": ["It is none of waiting, running."]}
+    stub.answer("GET", "/v1/job/list", status=400, code="WRONG_PARAM", msg=message, errors=errors)
+    assert pipeline("jobs", "--state", "bogus").stderr == f"Error: WRONG_PARAM: {message}\n"
 
 
 def test_nobody_there_is_exit_code_5(pipeline) -> None:
@@ -358,6 +368,31 @@ def test_logs_come_as_they_are(stub, pipeline) -> None:
     assert result.stdout_bytes == b"one\n\xff two\n"
     expected = {"follow": "true", "task": "w", "replica": "0", "attempt": "1", "tail": "5", "since": "60"}
     assert stub.asked[0].query == expected
+
+
+def test_logs_outlive_a_service_that_goes_away_before_the_first_line(stub, pipeline, monkeypatch) -> None:
+    monkeypatch.setattr(logs, "LONGEST_PAUSE", 0)
+    stub.break_off("GET", "/v1/job/logs/j01", b"")
+    stub.raw("GET", "/v1/job/logs/j01", b"one\n", 200, {"Content-Type": "text/plain"})
+    stub.answer("GET", "/v1/version", {"version": "1"})
+    result = pipeline("logs", "j01", "-f")
+    assert (result.exit_code, result.stdout) == (0, "one\n")
+
+
+def test_logs_that_broke_off_say_how_to_go_on(stub, pipeline) -> None:
+    stub.break_off("GET", "/v1/job/logs/j01", b"one\n")
+    result = pipeline("logs", "j01", "-f")
+    assert (result.exit_code, result.stdout) == (5, "one\n")
+    assert f"Error: {stub.url} broke off its answer. The job does not mind." in result.stderr
+    assert re.search(r"The same command with `--since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ` goes on", result.stderr)
+    assert "PIPELINE_URL" not in result.stderr
+
+
+def test_a_connection_closed_without_an_answer_is_no_fault_of_the_url(stub, pipeline) -> None:
+    stub.break_off("GET", "/v1/job/logs/j01", b"")
+    result = pipeline("logs", "j01")
+    assert result.exit_code == 5
+    assert result.stderr == f"Error: {stub.url} closed the connection without an answer\n"
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [(403, 6), (404, 4), (503, 5), (400, 3)])

@@ -9,16 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = "from api.cli import main; main(prog_name='pipeline')"
 
 
-def start(url: str, *words: str) -> subprocess.Popen[str]:
+def start(url: str, *words: str, stdout: Any = subprocess.PIPE) -> subprocess.Popen[str]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PIPELINE_URL": url}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *words],
         env=environment,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -36,6 +38,17 @@ def test_ctrl_c_ends_the_watching_and_says_that_the_job_goes_on(stub: Any) -> No
     assert process.returncode == 130
     assert "j01 goes on" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["jobs", "-o", "json"], ["logs", "j01"], ["--help"], ["secrets", "key"]])
+def test_output_that_cannot_be_written_is_told_in_a_sentence(stub: Any, words: list[str]) -> None:
+    stub.answer("GET", "/v1/job/list", [])
+    stub.raw("GET", "/v1/job/logs/j01", b"line\n", 200, {"Content-Type": "text/plain"})
+    with open("/dev/full", "w") as full:
+        process = start(stub.url, *words, stdout=full)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 7
+    assert errors == "Error: the output cannot be written: No space left on device\n"
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(stub: Any) -> None:

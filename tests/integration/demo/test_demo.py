@@ -99,7 +99,7 @@ def test_a_failure_says_what_failed_and_where_its_log_is(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_run_stops_all_that_it_started(
+def test_an_interrupted_run_stops_all_that_it_started_and_leaves_nothing(
     demo: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
 ) -> None:
     process = demo("hangs")
@@ -112,6 +112,7 @@ def test_an_interrupted_run_stops_all_that_it_started(
     assert process.returncode == 130
     assert "interrupted" in output
     wait_until(lambda: processes_of(tmp_path) == [])
+    assert list(tmp_path.glob("pipeline-demo-*")) == []
 
 
 def test_a_kept_run_goes_on_and_says_how_to_stop_it(demo: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
@@ -124,6 +125,8 @@ def test_a_kept_run_goes_on_and_says_how_to_stop_it(demo: Callable[..., subproce
         assert process.returncode == 0
         assert len(set(pids) & set(processes_of(tmp_path))) == 2
         assert "PIPELINE_TOKEN=admin" in output
+        (directory,) = tmp_path.glob("pipeline-demo-*")
+        assert f"rm -r {directory}\n" in output
         assert logs_of(tmp_path)
     finally:
         for pid in pids:

@@ -19,6 +19,7 @@ from api.cli import COMMANDS, main
 from api.cli.client import base_url, is_loopback
 from api.cli.exits import Exit, exit_for
 from api.cli.options import Instant, Pair
+from pipeline_core.settings import settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 CLIENT_COMMANDS = sorted(COMMANDS.keys() - {"up"})
@@ -57,6 +58,11 @@ def test_each_command_and_option_is_documented(name: str, command: click.Command
     assert missing == []
 
 
+def test_each_option_of_up_is_documented() -> None:
+    options = {option for parameter in COMMANDS["up"].load().params for option in parameter.opts}
+    assert sorted(option for option in options if f"| `{option}` |" not in section("up")) == []
+
+
 def test_no_command_is_documented_that_is_not_there() -> None:
     headings = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("### `pipeline ")]
     assert len(headings) == len(ALL) + 1  # and `up`
@@ -69,6 +75,7 @@ def test_each_exit_code_is_documented(exit_code: Exit) -> None:
 
 def test_exit_codes_never_change() -> None:
     codes = {"OK": 0, "JOB_NOT_SUCCEEDED": 1, "USAGE": 2, "REFUSED": 3, "NOT_FOUND": 4, "UNAVAILABLE": 5, "DENIED": 6}
+    codes |= {"UNWRITABLE": 7}
     assert {code.name: code.value for code in Exit} == codes | {"INTERRUPTED": 130, "PIPE_CLOSED": 141}
 
 
@@ -103,6 +110,43 @@ def test_a_wrong_url_is_exit_code_2_and_says_what_would_be_right(url: str) -> No
     result = CliRunner().invoke(main, ["job", "j01"], env={"PIPELINE_URL": url or " "})
     assert result.exit_code == Exit.USAGE
     assert "http://127.0.0.1:8080" in result.stderr
+
+
+@pytest.mark.parametrize("url", ["http://x/v1", "http://x/prefix/v1/"])
+def test_a_url_with_the_version_in_it_is_told_to_be_without(url: str) -> None:
+    result = CliRunner().invoke(main, ["jobs"], env={"PIPELINE_URL": url})
+    assert result.exit_code == Exit.USAGE
+    assert f"without /v1: {url.removesuffix('/').removesuffix('/v1')}\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["job", "\udcff"], "'ID': it is no text in UTF-8"),
+        (["jobs", "--name", "\udcff"], "'--name': it is no text in UTF-8"),
+        (["submit", "x", "-H", "a=\udcff"], "'--header' / '-H': it is no text in UTF-8"),
+        (["token", "create", "\udcff", "--for", "ada"], "it is no text in UTF-8"),
+        (["job", ""], "'ID': \"\" names nothing"),
+        (["feature", "show", ".."], "'NAME': \"..\" names nothing"),
+        (["submit", "x", "--idempotency-key", "a\nb"], "visible ASCII"),
+        (["submit", "x", "--idempotency-key", "€"], "visible ASCII"),
+    ],
+)
+def test_a_word_that_cannot_be_sent_is_exit_code_2_and_named(words: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == Exit.USAGE
+    assert says in result.stderr
+
+
+def test_a_database_url_that_is_none_is_exit_code_2_and_says_what_would_be_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PIPELINE_DATABASE_URL", "zzz")
+    settings.cache_clear()
+    result = CliRunner().invoke(main, ["database", "upgrade"])
+    settings.cache_clear()
+    assert result.exit_code == Exit.USAGE
+    assert "postgresql://" in result.stderr
 
 
 def test_a_token_that_is_none_is_exit_code_2_and_not_shown() -> None:

@@ -40,6 +40,9 @@ def test_yaml_and_json_become_what_json_can_say(text: str, expected: list[Any]) 
         ("1: a\n", '"1" is no text'),
         ("? [a]\n: b\n", "is no text"),
         ("a: [1\n", "line 2"),
+        ("a: &a [*a]\n", "holds itself.*\n.*line 1, column 4"),
+        ("a: &a {b: {c: *a}}\n", "holds itself"),
+        ("&a {<<: *a}\n", "holds itself"),
         ("a: .nan\n", "a: nan is no number in JSON"),
         ('{"a": {"b": [NaN]}}', r"a\.b\.0"),
         ("- a\n", "a list where an object"),
@@ -49,6 +52,8 @@ def test_yaml_and_json_become_what_json_can_say(text: str, expected: list[Any]) 
         ("", "is empty"),
         ("---\n", "is empty"),
         ("\x00", "is neither YAML nor JSON"),
+        ("a0: &a0 x\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 2000)), "more than 100 levels deep"),
+        ('{"a":' * 101 + "1" + "}" * 101, "more than 100 levels deep"),
         ("[" * 5000, "is neither YAML nor JSON"),
     ],
 )
@@ -62,6 +67,29 @@ def test_what_cannot_be_read_is_refused_with_its_place(tmp_path: Path, text: str
         documents(str(path))
     assert refused.value.exit_code == Exit.USAGE
     assert str(path) in refused.value.message
+
+
+def bomb(innermost: str, level: str) -> str:
+    levels = [f"a{n}: &a{n} {level.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 11)]
+    return "\n".join([f"a0: &a0 {innermost}", *levels])
+
+
+@pytest.mark.parametrize("text", [bomb("x", "[{}]"), bomb("{x: 1}", "{{<<: [{}]}}")])
+def test_what_is_too_large_when_written_out_is_refused_before_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    with pytest.raises(BadFile, match="more than 4194304 characters"):
+        documents(str(path))
+
+
+def test_as_many_levels_as_the_service_takes_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text('{"a":' * 100 + "1" + "}" * 100)
+    assert len(documents(str(path))) == 1
+
+
+def test_what_aliases_stand_for_is_written_out() -> None:
+    assert parse("a: &a [x]\nb: [*a, *a]\n") == [{"a": ["x"], "b": [["x"], ["x"]]}]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])

@@ -87,6 +87,26 @@ def test_a_job_shows_its_facts_and_replicas_and_leaves_out_what_is_not_there() -
     assert "exit code" in text
 
 
+@pytest.mark.parametrize(
+    ("count", "failed", "rows", "says"),
+    [
+        (100, range(0), 100, None),
+        (101, range(0), 100, "1 more replicas are left out; `-o json` shows all."),
+        (101, range(100, 101), 101, None),
+        (10_000, range(9_990, 10_000), 110, "9890 more replicas are left out"),
+        (10_000, range(5_000), 200, "9800 more replicas, 4800 of them failed, are left out"),
+    ],
+)
+def test_of_many_replicas_the_first_and_those_that_failed_are_shown(
+    count: int, failed: range, rows: int, says: str | None
+) -> None:
+    replicas = [{"index": index, "state": "failed" if index in failed else "running"} for index in range(count)]
+    lines = shown(render.replicas([{"name": "worker", "replicas": replicas}])).splitlines()
+    assert sum(line.startswith("worker") for line in lines) == rows
+    assert len(lines) == 1 + rows + bool(says)
+    assert (says or "worker") in lines[-1]
+
+
 def test_a_waiting_job_has_no_replicas_yet() -> None:
     assert "TASK" not in shown(render.job({"job": {"id": "j01", "state": "waiting"}, "tasks": []}))
 
