@@ -287,31 +287,6 @@ def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
     )
 
 
-@again_if_contended
-def clean_up(job_id: str) -> bool:
-    """End what an ended job may have left in the cluster; whether nothing of it is left.
-
-    Raises ClusterAway, Unavailable.
-    """
-    if not cluster().delete(job_id):
-        return False
-    faults.reach(Point.CLUSTER_CLEARED)
-    with transaction() as session:
-        return (
-            session.execute(
-                update(Job)
-                .where(
-                    Job.id == job_id,
-                    Job.cleanup == Cleanup.PENDING,
-                    (Job.cleanup_after.is_(None)) | (Job.cleanup_after < now()),
-                )
-                .values(cleanup=Cleanup.DONE)
-                .returning(Job.id)
-            ).one_or_none()
-            is not None
-        )
-
-
 def unheard(older_than: datetime, limit: int) -> list[str]:
     """Launched jobs that were not heard of since that time, the longest unheard first."""
     with transaction() as session:
@@ -323,22 +298,3 @@ def unheard(older_than: datetime, limit: int) -> list[str]:
                 .limit(limit)
             ).scalars()
         )
-
-
-def uncleaned(limit: int) -> list[str]:
-    """Ended jobs of which something may be left in the cluster."""
-    with transaction() as session:
-        return list(
-            session.execute(
-                select(Job.id).where(Job.cleanup == Cleanup.PENDING).order_by(Job.id).limit(limit)
-            ).scalars()
-        )
-
-
-def withdraw(job_id: str) -> None:
-    """Delete what a launch has just put into the cluster for a job that was stopped under its hands."""
-    with transaction() as session:
-        ended = session.execute(select(Job.finished_at).where(Job.id == job_id)).scalar_one_or_none() is not None
-        session.execute(update(Job).where(Job.id == job_id, Job.finished_at.is_not(None)).values(cleanup_after=None))
-    if ended:
-        clean_up(job_id)

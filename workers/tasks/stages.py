@@ -15,7 +15,7 @@ from celery.signals import task_postrun
 from pipeline_core import faults
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
-from pipeline_core.jobs import cursor, rollup
+from pipeline_core.jobs import cleanup, cursor
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
@@ -62,7 +62,7 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
     except LeaseLost:
         log.info("stage void: the job was stopped, or the step taken over, meanwhile")
         if stage == Stage.LAUNCH:
-            rollup.withdraw(job_id)
+            cleanup.withdraw(job_id)
         raise Ignore from None
     totals().observe(Metric.STAGE_SECONDS, (stage, type(result).__name__.lower()), time.monotonic() - started)
     match progress:

@@ -19,7 +19,7 @@ from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
 from pipeline_core.hooks import deliveries
-from pipeline_core.jobs import cursor, retries, rollup, suspensions
+from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
 from pipeline_core.totals import Metric, totals
@@ -119,14 +119,14 @@ def try_again() -> int:
 @tick("tick.cleanup")
 def clean_up_all() -> int:
     """Go on cleaning up after jobs that have ended."""
-    return _each(rollup.uncleaned(BATCH), rollup.clean_up)
+    return _each(cleanup.uncleaned(BATCH), cleanup.clean_up)
 
 
 @tick("tick.clean")
 def clean(job_id: str) -> int:
     """Clean up after one job that has just ended."""
     chain.forget([job_id])
-    rollup.clean_up(job_id)
+    cleanup.clean_up(job_id)
     return 1
 
 
