@@ -6,7 +6,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
-_RBAC = re.compile(r'cannot \w+ resource|cannot \w+ path')
+_RBAC = re.compile(r"cannot \w+ resource|cannot \w+ path")
 _SOON = ("exceeded quota", "error looking up service account", "is forbidden: status unknown for quota")
 
 
@@ -82,9 +82,13 @@ class Api:
         accept: str = "application/json",
         content: str = "application/json",
         read_seconds: float = READ_SECONDS,
+        pauses: Sequence[float] = PAUSES_SECONDS,
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The same, for who reads the answer piece by piece. Closes it in the end."""
-        response = self._patiently(method, path, query, body, accept, content, read_seconds)
+        """The same, for who reads the answer piece by piece. Closes it in the end.
+
+        `pauses` are those between tries.
+        """
+        response = self._patiently(pauses, method, path, query, body, accept, content, read_seconds)
         try:
             yield response
         finally:
@@ -102,8 +106,8 @@ class Api:
                 return
             query["continue"] = going_on
 
-    def _patiently(self, *request: Any) -> urllib3.BaseHTTPResponse:
-        for pause in (*PAUSES_SECONDS, None):
+    def _patiently(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
+        for pause in (*pauses, None):
             wait = pause
             try:
                 return self._send(*request)
