@@ -166,7 +166,9 @@ def connect(kubeconfig: str, context: str) -> Api:
             kubernetes.config.load_incluster_config(client_configuration=configuration)
             client = kubernetes.client.ApiClient(configuration)
     except ConfigException as error:
-        where = f"PIPELINE_KUBECONFIG ({kubeconfig})" if kubeconfig else "without PIPELINE_KUBECONFIG, this pod's account"
+        where = (
+            f"PIPELINE_KUBECONFIG ({kubeconfig})" if kubeconfig else "without PIPELINE_KUBECONFIG, this pod's account"
+        )
         raise ConfigurationError(f"the cluster's address cannot be told: {where}: {error}") from error
     return Api(client)
 

@@ -25,7 +25,7 @@ from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
 from pipeline_core.clusters.kubernetes.podlogs import container_log
-from pipeline_core.clusters.kubernetes.podview import PodView, moment
+from pipeline_core.clusters.kubernetes.podview import PodView, Step, moment, next_step
 from pipeline_core.clusters.kubernetes.translation import (
     DEADLINE_REASON,
     DIAGNOSTICS_BYTES,
@@ -105,7 +105,9 @@ class Attempt:
         reports = self._reports(judgements)
         overdue = self._past_deadline(reports, moment_of_look)
         lost = [key for key in reports if key in overdue and key not in pods]
-        self._conclude(pods, judgements, overdue, [_expired(reports[key]) for key in lost])
+        self._conclude(
+            pods, judgements, overdue, [_final(reports[key], DEADLINE_REASON, moment_of_look) for key in lost]
+        )
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for key, report in sorted(self._reports(judgements).items()):
             latest[key.role, key.index] = report
@@ -174,9 +176,7 @@ class Attempt:
         }
         self._end({key: reason for key, reason in reasons.items() if key in pods}, pods)
 
-    def _diagnosed(
-        self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]
-    ) -> Iterator[ReplicaReport]:
+    def _diagnosed(self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]) -> Iterator[ReplicaReport]:
         """The reports, the first failed ones with the end of their logs where the message was cut by its lines."""
         asked = 0
         for report in reports:
@@ -308,36 +308,29 @@ class Attempt:
         return [key for key, view in views.items() if not view.ended or view.sidecars_run]
 
     def _end(self, reasons: Mapping[ReplicaKey, str], pods: Mapping[ReplicaKey, Json]) -> None:
+        """One step towards the end of each of these pods.
+
+        Their deadline is set to now: so they end with their grace time, and their exit codes and logs stay, which they
+        would not if they were deleted. Deleted is only what has no node, or one that does not do it.
+        """
+        at = now()
+        steps = {key: next_step(PodView(pods[key], at)) for key in reasons}
+        leaving = [key for key, step in steps.items() if step in (Step.DELETE, Step.FORCE)]
+        if leaving:
+            reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in leaving]
+            self.amend(lambda ledger: ledger.with_ended(reports))
         with ThreadPoolExecutor(AT_A_TIME) as pool:
-            for _ in pool.map(lambda key: self._end_pod(pods[key], reasons[key]), reasons):
+            for _ in pool.map(lambda key: self._take_step(steps[key], pods[key], reasons[key]), steps):
                 pass
 
-    def _end_pod(self, pod: Json, reason: str) -> None:
-        """One step towards a pod's end. Its deadline is set to now: so it ends with its grace time, and its exit codes
-        and logs stay, which they would not if it were deleted."""
-        view = PodView(pod, now())
-        path = f"{self._path('pods')}/{pod['metadata']['name']}"
-        if not view.node:
-            self._write_down(pod, reason)
-            self._delete(pod)
-        elif view.deletion_asked:
-            if view.deletion_overdue:
-                self._write_down(pod, reason)
-                self._delete(pod, grace=0)
-        elif view.ending_overdue:
-            self._write_down(pod, reason)
-            self._delete(pod)
-        elif not view.ending_for and not view.phase_ended:
+    def _take_step(self, step: Step, pod: Json, reason: str) -> None:
+        if step is Step.ASK:
             notes = {objects.ENDING_FOR: reason, objects.ENDING_SINCE: now().isoformat()}
             change = {"metadata": {"annotations": notes}, "spec": {"activeDeadlineSeconds": 1}}
+            path = f"{self._path('pods')}/{pod['metadata']['name']}"
             _gone_is_fine(lambda: self._api.request("PATCH", path, body=change, content=MERGE))
-
-    def _write_down(self, pod: Json, reason: str) -> None:
-        report = judge(pod, now(), self._limits).report
-        if not report.state.ended:
-            state = ReplicaState.STOPPED if reason == STOPPED_REASON else ReplicaState.FAILED
-            report = replace(report, state=state, reason=reason, finished_at=now())
-        self.amend(lambda ledger: ledger.with_ended([report]))
+        elif step is not Step.WAIT:
+            self._delete(pod, grace=0 if step is Step.FORCE else None)
 
     def _delete(self, pod: Json, grace: int | None = None) -> None:
         """The very pod that was seen: another of its name stays."""
@@ -361,14 +354,16 @@ class Attempt:
 
 def _first_tries(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
     return [
-        ReplicaKey(role["name"], index)
-        for role in taskset["spec"]["roles"]
-        for index in range(role.get("replicas", 1))
+        ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(role.get("replicas", 1))
     ]
 
 
-def _expired(report: ReplicaReport) -> ReplicaReport:
-    return replace(report, state=ReplicaState.FAILED, reason=DEADLINE_REASON, finished_at=now())
+def _final(report: ReplicaReport, reason: str, at: datetime) -> ReplicaReport:
+    """How a try is taken to have ended that was not seen to."""
+    if report.state.ended:
+        return report
+    state = ReplicaState.STOPPED if reason == STOPPED_REASON else ReplicaState.FAILED
+    return replace(report, state=state, reason=reason, finished_at=at)
 
 
 def _annotated(metadata: Json, name: str, value: str) -> Json:

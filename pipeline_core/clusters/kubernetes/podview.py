@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -181,10 +182,28 @@ class PodView:
                 yield Container(spec["name"], init, counts, statuses.get(spec["name"], {}))
 
 
+class Step(Enum):
+    """What to do next to end a pod."""
+
+    WAIT = "wait"
+    ASK = "ask"
+    DELETE = "delete"
+    FORCE = "force"
+
+
+def next_step(view: PodView) -> Step:
+    """Ask; delete what has no node or does not follow; and take away by force what its node does not let go of."""
+    if view.deletion_asked:
+        return Step.FORCE if view.deletion_overdue else Step.WAIT
+    if not view.node or view.ending_overdue:
+        return Step.DELETE
+    return Step.WAIT if view.ending_for or view.phase_ended else Step.ASK
+
+
 _SLACK = timedelta(seconds=SLACK_SECONDS)
 
 
-def moment(text: str) -> datetime:
+def moment(text: Any) -> datetime:
     """A time of the API server's."""
     return datetime.fromisoformat(text)
 

@@ -332,8 +332,20 @@ def _waiting(view: PodView, reasons: frozenset[str]) -> Mapping[str, Any]:
 
 RULES: tuple[Rule, ...] = (
     Rule("it was stopped, and has ended or takes too long to", ReplicaState.STOPPED, STOPPED_REASON, None, _stopped),
-    Rule("the TaskSet's deadline passed, and it has ended or takes too long to", FAILED, DEADLINE_REASON, None, _past_deadline),
-    Rule("all containers that count have ended, sidecars run on: they are ended", RUNNING, SIDECARS_REASON, None, _sidecars_ending),
+    Rule(
+        "the TaskSet's deadline passed, and it has ended or takes too long to",
+        FAILED,
+        DEADLINE_REASON,
+        None,
+        _past_deadline,
+    ),
+    Rule(
+        "all containers that count have ended, sidecars run on: they are ended",
+        RUNNING,
+        SIDECARS_REASON,
+        None,
+        _sidecars_ending,
+    ),
     Rule("all containers that count exited with 0, or phase Succeeded", SUCCEEDED, "", UnitResult.FINISHED, _succeeded),
     Rule(
         "phase Failed with a reason of the pod's own, or condition DisruptionTarget",
