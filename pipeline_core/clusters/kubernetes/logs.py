@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -153,7 +152,7 @@ class _Collector:
             if pod in there or pod in self._archived:
                 continue
             self._archived.add(pod)
-            key = _key_of_pod(pod, self._job_id)
+            key = key_of_name(self._job_id, pod)
             if key is not None and _asked_for(self._query, key):
                 for name, path in containers:
                     self._source(pod, name, key, len(containers)).take(self._archive.read(path))
@@ -171,12 +170,6 @@ def _asked_for(query: LogQuery, key: ReplicaKey) -> bool:
 
 def _is_older(query: LogQuery, latest: int) -> bool:
     return query.attempt is not None and query.attempt < latest
-
-
-def _key_of_pod(name: str, job_id: str) -> ReplicaKey | None:
-    """The try that a pod of this name ran; None when it is none of the job's."""
-    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-\d+-(\d+-\d+)", name)
-    return key_of_name(f"{found[1]}-{found[2]}") if found else None
 
 
 def too_late(at: datetime, ended: datetime | None, stopped: datetime | None, wait_seconds: float) -> bool:

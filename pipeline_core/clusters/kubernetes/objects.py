@@ -43,10 +43,10 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
     return ReplicaKey(labels[ROLE], int(labels[INDEX]), int(labels[REPLICA_ATTEMPT]))
 
 
-def key_of_name(name: str) -> ReplicaKey:
-    """The same from a pod's name, less its job and the job's attempt, which the caller has taken off."""
-    role, attempt, index = name.rsplit("-", 2)
-    return ReplicaKey(role, int(index), int(attempt))
+def key_of_name(job_id: str, name: str) -> ReplicaKey | None:
+    """The same by a pod's name; None when it is none of the job's."""
+    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-\d+-(\d+)-(\d+)", name)
+    return ReplicaKey(found[1], int(found[3]), int(found[2])) if found else None
 
 
 def is_job_id(text: str) -> bool:
