@@ -23,9 +23,7 @@ def running_api_server(assets: Path, directory: Path) -> Iterator[Path]:
     """The path of a kubeconfig with the contexts `admin` and `svc`, a user without rights."""
     etcd_port, peer_port, port = _free_port(), _free_port(), _free_port()
     tokens = {name: secrets.token_hex(16) for name in ("admin", "svc")}
-    (directory / "tokens.csv").write_text(
-        f"{tokens['admin']},admin,1,system:masters\n{tokens['svc']},svc,2,tests\n"
-    )
+    (directory / "tokens.csv").write_text(f"{tokens['admin']},admin,1,system:masters\n{tokens['svc']},svc,2,tests\n")
     key = directory / "service-accounts.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     etcd, peer = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"

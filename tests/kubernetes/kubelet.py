@@ -46,7 +46,9 @@ class Kubelet:
         body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE}}
         self._api.request("POST", f"{self._pods}/{name}/binding", body=body)
 
-    def report(self, name: str, phase: str, containers: Mapping[str, dict[str, Any]] | None = None, **status: Any) -> None:
+    def report(
+        self, name: str, phase: str, containers: Mapping[str, dict[str, Any]] | None = None, **status: Any
+    ) -> None:
         """Write a pod's status; `containers` are their states by name."""
         if not self.pod(name)["spec"].get("nodeName"):
             self.bind(name)

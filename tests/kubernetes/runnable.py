@@ -30,7 +30,9 @@ class Runnable:
             spec = role["template"]["spec"]
             for container in (*spec.get("initContainers", ()), *spec["containers"]):
                 container.update(IMAGE)
-        return self._driver.launch(Unit(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas))
+        return self._driver.launch(
+            Unit(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
+        )
 
     def observe(self, job_id: str) -> Observation | None:
         return self._driver.observe(job_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,7 +26,7 @@ from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
 from pipeline_core.clusters.kubernetes.podlogs import container_log
-from pipeline_core.clusters.kubernetes.podview import PodView, Step, moment, next_step
+from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView, Step, moment, next_step
 from pipeline_core.clusters.kubernetes.translation import (
     DEADLINE_REASON,
     DIAGNOSTICS_BYTES,
@@ -189,9 +190,12 @@ class Attempt:
                 yield report
 
     def _end_of_log(self, pod: Json) -> str:
-        failed = PodView(pod, now()).failed
+        view = PodView(pod, now())
+        failed = view.failed
         if failed is None:
             return ""
+        if not view.settled:
+            time.sleep(SETTLING_SECONDS)
         try:
             lines = container_log(self._api, self.namespace, pod["metadata"]["name"], failed.name, tail=500)
             text = b"\n".join(line.partition(b" ")[2] for line in lines)

@@ -195,10 +195,13 @@ class KubernetesCluster:
 
     def _is_stored(self, attempt: Attempt, pod: objects.Json) -> bool:
         """Whether a pod's logs are in the archive, or will not get there any more."""
+        view = PodView(pod, now())
+        if not view.settled:
+            return False
         try:
             logs.store(self._api, self._archive, attempt, pod)
         except ClusterAway:
-            return logs.too_late(now(), PodView(pod, now()).finished, attempt.stopped_at, self._archive_wait)
+            return logs.too_late(now(), view.finished, attempt.stopped_at, self._archive_wait)
         return True
 
 

@@ -15,6 +15,9 @@ from pipeline_core.taskset.document import counting as counting_containers
 SLACK_SECONDS = 30.0
 """How long beyond its grace time a node may take to end a pod until it is taken to be unable to."""
 
+SETTLING_SECONDS = 2.0
+"""How long after a container's end its log may still grow."""
+
 NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of containers that have terminated and never ran."""
 
@@ -90,7 +93,7 @@ class PodView:
 
     @property
     def phase_ended(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ("Succeeded", "Failed") and not self._ends_ahead
 
     @property
     def mains_ended(self) -> bool:
@@ -128,6 +131,11 @@ class PodView:
         return max(times, default=None)
 
     @property
+    def settled(self) -> bool:
+        """Whether the logs of what has ended are complete."""
+        return self.finished is None or self.now >= self.finished + _SETTLING
+
+    @property
     def mains_finished(self) -> datetime | None:
         times = [moment(one.terminated["finishedAt"]) for one in self.mains if one.terminated.get("finishedAt")]
         return max(times, default=None)
@@ -162,6 +170,14 @@ class PodView:
     def deletion_overdue(self) -> bool:
         stamp = self.metadata.get("deletionTimestamp")
         return bool(stamp) and self.now > moment(stamp) + _SLACK
+
+    @property
+    def _ends_ahead(self) -> bool:
+        """Kubelets before 1.22 write Failed as soon as a deadline has passed, while containers have their grace time yet,
+        and say nothing after that."""
+        since = self.ending_since
+        runs = any(one.running for one in self.containers)
+        return runs and since is not None and self.now < since + self.grace + _SETTLING
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         conditions = self.status.get("conditions") or []
@@ -201,6 +217,7 @@ def next_step(view: PodView) -> Step:
 
 
 _SLACK = timedelta(seconds=SLACK_SECONDS)
+_SETTLING = timedelta(seconds=SETTLING_SECONDS)
 
 
 def moment(text: Any) -> datetime:

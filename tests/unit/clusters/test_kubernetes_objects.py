@@ -11,6 +11,7 @@ from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.objects import PodMaker
 
+WORKER = ReplicaKey("big-worker", 1, 4)
 OWNER = {"metadata": {"name": "c-j1-2", "uid": "uid-of-c"}}
 
 
@@ -31,7 +32,7 @@ def unit(job_id: str = "j1", **template: Any) -> Unit:
     return Unit(job_id, "ns", "ann", taskset(**template), attempt=2)
 
 
-def pod(key: ReplicaKey = ReplicaKey("big-worker", 1, 4), pull_secrets: tuple[str, ...] = (), **template: Any) -> Any:
+def pod(key: ReplicaKey = WORKER, pull_secrets: tuple[str, ...] = (), **template: Any) -> Any:
     return PodMaker(unit(**template), OWNER, pull_secrets=pull_secrets, grace_seconds=2.5).pod(key)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.translation import RULES, Limits, UnitResult, count_results, judge
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes_pods import NOW, at, ended, make, running, waiting
@@ -68,7 +69,7 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult
         F, "ImagePullBackOff", None, FAIL,
     ),
     "one of two images cannot be pulled": (
-        make("Pending", running(), waiting("ImagePullBackOff"), age=301), F, "ImagePullBackOff", None, ERROR and FAIL,
+        make("Pending", running(), waiting("ImagePullBackOff"), age=301), F, "ImagePullBackOff", None, FAIL,
     ),
     "its configuration is wrong": (
         make("Pending", waiting("CreateContainerConfigError")), W, "CreateContainerConfigError", None, None,
@@ -144,6 +145,12 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult
         make("Failed", ended(0), reason="DeadlineExceeded", annotations=ending("Stopped", -5)), S, "", 0, DONE,
     ),
     "it is being stopped": (make("Running", running(), annotations=ending("Stopped", -20)), R, "Stopped", None, None),
+    "its containers still run though an old kubelet says that it ended": (
+        make("Failed", running(), reason="DeadlineExceeded", annotations=ending("Stopped", -20)), R, "Stopped", None, None,
+    ),
+    "an old kubelet does not say how its containers ended": (
+        make("Failed", running(), reason="DeadlineExceeded", annotations=ending("Stopped", -40)), STOPPED, "Stopped", None, None,
+    ),
     "its node does not stop it": (
         make("Running", running(), annotations=ending("Stopped", -61)), STOPPED, "Stopped", None, None,
     ),
@@ -201,8 +208,6 @@ def test_every_rule_of_the_table_decides_some_case() -> None:
     decided = set()
     for pod, *_ in CASES.values():
         judge(pod, NOW, LIMITS)
-        from pipeline_core.clusters.kubernetes.podview import PodView
-
         decided.add(next(rule.when for rule in RULES if rule.find(PodView(pod, NOW), LIMITS) is not None))
     assert decided == {rule.when for rule in RULES}
 
@@ -229,7 +234,9 @@ def test_what_goes_on_in_spite_of_a_verdict_has_to_be_ended(case: str, end: bool
 @given(
     phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
     states=st.lists(
-        st.sampled_from([{}, running(), ended(0), ended(1), ended(137, "OOMKilled"), waiting("X"), waiting("ErrImagePull")]),
+        st.sampled_from(
+            [{}, running(), ended(0), ended(1), ended(137, "OOMKilled"), waiting("X"), waiting("ErrImagePull")]
+        ),
         max_size=3,
     ),
     inits=st.lists(st.sampled_from([{}, running(), ended(0), ended(1)]), max_size=2),
@@ -241,9 +248,7 @@ def test_what_goes_on_in_spite_of_a_verdict_has_to_be_ended(case: str, end: bool
 def test_every_pod_is_judged(
     phase: str, states: Any, inits: Any, node: str, age: float, deleted: float | None, policy: str
 ) -> None:
-    pod = make(
-        phase, *states, inits=tuple(inits), node=node, age=age, deleted=deleted, spec={"restartPolicy": policy}
-    )
+    pod = make(phase, *states, inits=tuple(inits), node=node, age=age, deleted=deleted, spec={"restartPolicy": policy})
     judgement = judge(pod, NOW, LIMITS)
     assert (judgement.result is not None) == (judgement.report.state in (S, F))
     if phase in ("Succeeded", "Failed"):
