@@ -98,11 +98,17 @@ class Attempt:
         found = self._api.items(self._path("pods"), selector)
         return {objects.key_of(pod): _slim(pod) for pod in found if self._owns(pod)}
 
-    def observe(self) -> Observation:
-        """How all replicas stand. Ends what the observation says has to end."""
+    def observe(self, restarted: Callable[[Json], None] = lambda pod: None) -> Observation:
+        """How all replicas stand. Ends what the observation says has to end.
+
+        `restarted` is called with the pods of which a container was started again or is going to be.
+        """
         pods = {} if self.cleared else self.pods()
         moment_of_look = now()
         judgements = {key: judge(pod, moment_of_look, self._limits) for key, pod in pods.items()}
+        for pod in pods.values():
+            if PodView(pod, moment_of_look).restarts:
+                restarted(pod)
         reports = self._reports(judgements)
         overdue = self._past_deadline(reports, moment_of_look)
         lost = [key for key in reports if key in overdue and key not in pods]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from threading import Event
 
+import structlog
+
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import (
     ClusterAway,
@@ -22,6 +24,8 @@ from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.attempt import Attempt
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.translation import Limits
+
+log = structlog.get_logger(__name__)
 
 
 class KubernetesCluster:
@@ -86,7 +90,7 @@ class KubernetesCluster:
         """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
-            return attempts[-1].observe() if attempts else None
+            return attempts[-1].observe(lambda pod: self._keep_runs(attempts[-1], pod)) if attempts else None
 
     def watch(self, stop: Event) -> Iterator[str]:
         return watch.changes(self._api, self._namespaces, stop)
@@ -192,6 +196,14 @@ class KubernetesCluster:
             return False
         attempt.clear()
         return True
+
+    def _keep_runs(self, attempt: Attempt, pod: objects.Json) -> None:
+        """Store what a container wrote before it was started again, as the cluster keeps the last run only. What cannot
+        be stored now is tried again by the next look, if it is still there."""
+        try:
+            logs.store(self._api, self._archive, attempt, pod)
+        except ClusterAway as error:
+            log.warning("log not stored", job_id=attempt.job_id, error=error.message)
 
     def _is_stored(self, attempt: Attempt, pod: objects.Json) -> bool:
         """Whether a pod's logs are in the archive, or will not get there any more."""

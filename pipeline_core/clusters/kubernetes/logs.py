@@ -6,13 +6,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, Observation, ReplicaKey
 from pipeline_core.clusters.kubernetes.api import Api
-from pipeline_core.clusters.kubernetes.archive import Archive
+from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
 from pipeline_core.clusters.kubernetes.attempt import Attempt
 from pipeline_core.clusters.kubernetes.objects import key_of_name
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
@@ -37,19 +38,23 @@ def read(
 
 
 def store(api: Api, archive: Archive, attempt: Attempt, pod: Mapping[str, Any]) -> None:
-    """Put the whole logs of a pod's containers into the archive. Raises ClusterAway."""
+    """Put the logs of a pod's containers that are not running any more into the archive: all runs that the cluster still
+    has and the archive has not. Raises ClusterAway."""
     view = PodView(pod, now())
+    name = str(view.metadata["name"])
     for place, container in enumerate(view.containers):
-        if container.began:
-            name = str(view.metadata["name"])
-            lines = _whole_log(api, attempt.namespace, name, container)
-            archive.store(attempt.job_id, name, place, container.name, lines)
-
-
-def _whole_log(api: Api, namespace: str, pod: str, container: Container) -> Iterator[bytes]:
-    if container.restarts:
-        yield from container_log(api, namespace, pod, container.name, previous=True)
-    yield from container_log(api, namespace, pod, container.name)
+        for run, previous in ((container.restarts - 1, True), (container.restarts, False)):
+            over = previous or view.phase_ended or (container.began and not container.running)
+            log = RunLog(name, place, container.name, run)
+            stored = archive.has(attempt.job_id, log) if run >= 0 and over else True
+            if stored and (previous or view.settled or not over):
+                continue
+            found = container_log(api, attempt.namespace, name, container.name, previous=previous)
+            lines = found if container.began else iter(())
+            first = next(lines, None)
+            # An empty log is stored in the end, so that the archive knows of all containers.
+            if first is not None or (view.phase_ended and not previous and not stored):
+                archive.store(attempt.job_id, log, chain([first] if first else [], lines))
 
 
 class _Source:
@@ -133,32 +138,32 @@ class _Collector:
             yield source.path, source.name
 
     def _pull_all(self) -> None:
-        there: set[str] = set()
+        archived = self._archive.logs(self._job_id)
         for attempt in self._attempts():
             for key, pod in sorted(attempt.pods().items()) if not attempt.cleared else ():
+                if not _asked_for(self._query, key):
+                    continue
                 view = PodView(pod, now())
                 name = str(view.metadata["name"])
-                there.add(name)
-                if _asked_for(self._query, key):
-                    for container in view.containers:
-                        if container.began:
-                            source = self._source(name, container.name, key, len(view.containers))
-                            source.pull(self._api, attempt.namespace, name, container, self._query)
-        self._take_archived(there)
+                many = len(view.containers) > 1
+                self._take_archived(name, key, many, archived.pop(name, []))
+                for container in view.containers:
+                    if container.began:
+                        source = self._source(name, container.name, key, many)
+                        source.pull(self._api, attempt.namespace, name, container, self._query)
+        for name, files in archived.items():
+            gone = key_of_name(self._job_id, name)
+            if gone is not None and _asked_for(self._query, gone):
+                self._take_archived(name, gone, len({container for container, _ in files}) > 1, files)
 
-    def _take_archived(self, there: set[str]) -> None:
-        """Logs of pods that are gone; a log that is complete is read once."""
-        for pod, containers in self._archive.logs(self._job_id).items():
-            if pod in there or pod in self._archived:
-                continue
-            self._archived.add(pod)
-            key = key_of_name(self._job_id, pod)
-            if key is not None and _asked_for(self._query, key):
-                for name, path in containers:
-                    self._source(pod, name, key, len(containers)).take(self._archive.read(path))
+    def _take_archived(self, pod: str, key: ReplicaKey, many: bool, files: Iterable[tuple[str, str]]) -> None:
+        for container, path in files:
+            if path not in self._archived:
+                self._archived.add(path)
+                self._source(pod, container, key, many).take(self._archive.read(path))
 
-    def _source(self, pod: str, container: str, key: ReplicaKey, containers: int) -> _Source:
-        name = f"{key.role}-{key.index}" + (f"/{container}" if containers > 1 else "")
+    def _source(self, pod: str, container: str, key: ReplicaKey, many: bool) -> _Source:
+        name = f"{key.role}-{key.index}" + (f"/{container}" if many else "")
         path = self._directory / f"{len(self._sources)}.log"
         return self._sources.setdefault((pod, container), _Source(path, name))
 

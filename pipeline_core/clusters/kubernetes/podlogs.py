@@ -14,7 +14,7 @@ from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
-_INNER = re.compile(_STAMP + rb" ")
+_STAMPED = re.compile(_STAMP + rb" ")
 PIECE_BYTES = 16 * 1024
 """The container runtime cuts longer lines into pieces; before 1.27 each piece came with a time of its own."""
 
@@ -44,8 +44,10 @@ def container_log(
     try:
         with api.open("GET", path, query, accept="*/*", pauses=()) as response:
             for line in _lines(response):
-                stamp, _, text = line.partition(b" ")
-                yield utc(stamp) + b" " + whole(text)
+                # A kubelet that has lost a log says so in the place of the log, without a time.
+                if _STAMPED.match(line):
+                    stamp, _, text = line.partition(b" ")
+                    yield utc(stamp) + b" " + whole(text)
     except ApiError as error:
         if error.status not in (400, 404):
             raise ClusterAway(f"the log of {pod} cannot be read: {error.message}") from error
@@ -54,7 +56,7 @@ def container_log(
 def whole(text: bytes) -> bytes:
     """A long line without the times that stand between its pieces."""
     parts = []
-    while len(text) > PIECE_BYTES and (inner := _INNER.match(text, PIECE_BYTES)):
+    while len(text) > PIECE_BYTES and (inner := _STAMPED.match(text, PIECE_BYTES)):
         parts.append(text[:PIECE_BYTES])
         text = text[inner.end() :]
     return b"".join([*parts, text])

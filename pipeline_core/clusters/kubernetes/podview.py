@@ -114,6 +114,14 @@ class PodView:
         return next((one for one in self.containers if one.counts and self._final(one) and _code(one)), None)
 
     @property
+    def restarts(self) -> bool:
+        """Whether a container was started again, or is going to be."""
+        return any(
+            one.restarts or (one.terminated and not self._final(one) and not self.phase_ended)
+            for one in self.containers
+        )
+
+    @property
     def node(self) -> str:
         return str(self.spec.get("nodeName") or "")
 

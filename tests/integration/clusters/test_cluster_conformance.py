@@ -64,7 +64,12 @@ def test_a_running_replica_is_observed_as_running(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("script", "code"),
-    [("exit 3", 3), ("sh -c 'kill -9 $$$$'", 137), ("sh -c 'kill -TERM $$$$'", 143), ("no-such-program", 127)],
+    [
+        ("exit 3", 3),
+        ("sh -c 'kill -9 $$$$'; exit $?", 137),
+        ("sh -c 'kill -TERM $$$$'; exit $?", 143),
+        ("no-such-program", 127),
+    ],
 )
 def test_a_replica_that_exits_otherwise_has_failed_with_its_code(cluster: Cluster, script: str, code: int) -> None:
     replica = the_end(cluster, script_unit("job", f"echo last words; {script}"))
