@@ -42,6 +42,11 @@ class Kubelet:
     def names(self) -> list[str]:
         return sorted(pod["metadata"]["name"] for pod in self._api.request("GET", self._pods)["items"])
 
+    def create(self, name: str) -> None:
+        """A pod that has nothing to do with us."""
+        spec = {"containers": [{"name": "main", "image": "i"}]}
+        self._api.request("POST", self._pods, body={"metadata": {"name": name}, "spec": spec})
+
     def bind(self, name: str) -> None:
         body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE}}
         self._api.request("POST", f"{self._pods}/{name}/binding", body=body)

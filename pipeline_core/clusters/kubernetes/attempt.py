@@ -278,6 +278,8 @@ class Attempt:
     def clear(self) -> None:
         """Nothing is left but what the control unit remembers, without the TaskSet."""
         if not self.cleared:
+            never_launched = self._reports({}).values()
+            self.amend(lambda ledger: ledger.with_ended(never_launched))
             self._update(
                 lambda control: {
                     **{name: value for name, value in control.items() if name != "data"},
