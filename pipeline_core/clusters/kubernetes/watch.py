@@ -118,7 +118,8 @@ class _Listener(threading.Thread):
                 "GET", f"{self._base}/pods", query, accept=METADATA, read_seconds=SILENCE_SECONDS
             ) as response:
                 self._response = response
-                for line in _lines(response):
+                # Whoever stops the watch looks for the response after that: one of the two sees the other.
+                for line in _lines(response) if not self._over.is_set() else ():
                     version = self._take(json.loads(line))
                     if self._over.is_set():
                         break
