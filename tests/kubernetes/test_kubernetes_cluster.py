@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import (
+    ClusterAway,
     ClusterError,
     ForeignObject,
     LogQuery,
@@ -116,6 +117,26 @@ def test_a_job_whose_control_unit_is_gone_is_not_known(driver: KubernetesCluster
     launched = make()
     driver.launch(launched)
     api.request("DELETE", f"/api/v1/namespaces/{launched.namespace}/configmaps/c-job-0")
+    assert driver.observe("job") is None
+
+
+def test_a_control_unit_that_goes_while_a_job_is_looked_at_is_asked_for_again(
+    driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = make(role("worker", container("true")))
+    driver.launch(launched)
+    kubelet.report(POD, "Pending", {"main": waiting("InvalidImageName")})
+    real = api.request
+
+    def request(method: str, path: str, *args: Any, **fields: Any) -> Any:
+        if method == "PUT":
+            real("DELETE", path)
+        return real(method, path, *args, **fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "request", request)
+        with pytest.raises(ClusterAway):
+            driver.observe("job")
     assert driver.observe("job") is None
 
 

@@ -184,12 +184,13 @@ def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterAway:
 
 
 @contextmanager
-def refusals(doing: str) -> Iterator[None]:
-    """Turns ApiError into what the caller of a driver expects."""
+def refusals(doing: str, *, for_good: bool = False) -> Iterator[None]:
+    """Turns ApiError into ClusterAway; with `for_good`, into ClusterError where asking again would not help."""
     try:
         yield
     except ApiError as error:
-        raise cluster_error(error, doing) from error
+        found = cluster_error(error, doing)
+        raise found if for_good else ClusterAway(found.message) from error
 
 
 def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:

@@ -62,7 +62,7 @@ class KubernetesCluster:
     def launch(self, unit: Unit) -> Observation:
         """May be repeated from wherever it was cut off: what is there is found by its name, and what was there by the
         control unit's ledger."""
-        with refusals(f"launching job {unit.job_id}"):
+        with refusals(f"launching job {unit.job_id}", for_good=True):
             control = objects.control_unit(unit)
             attempts = self._attempts(unit.job_id, (unit.namespace,))
             for attempt in attempts:

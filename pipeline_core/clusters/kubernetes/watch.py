@@ -7,6 +7,7 @@ import queue
 import random
 import socket
 import threading
+import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ WATCH_SECONDS = 240
 """The API server ends a watch after this time; one that is not ended then has been cut off silently."""
 SILENCE_SECONDS = 90.0
 """Bookmarks come about once a minute, so a connection that is silent for longer is renewed."""
+SHORT_SECONDS = 1.0
+"""A watch that was over so soon is not begun again at once."""
 MOST_PENDING = 1000
 GONE = 410
 
@@ -96,7 +99,10 @@ class _Listener(threading.Thread):
             self._tell(unit["metadata"]["labels"][JOB])
         try:
             while not self._over.is_set():
+                began = time.monotonic()
                 version = self._watch(version)
+                if time.monotonic() - began < SHORT_SECONDS:
+                    self._over.wait(SHORT_SECONDS)
         except Expired:
             return
 
