@@ -71,8 +71,8 @@ def running_api_server(assets: Path, directory: Path) -> Iterator[Path]:
 
 def _is_ready(path: Path) -> bool:
     try:
-        client.CoreV1Api(config.new_client_from_config(str(path), persist_config=False)).list_namespace(
-            _request_timeout=2
+        client.CoreV1Api(config.new_client_from_config(str(path), persist_config=False)).read_namespace(
+            "default", _request_timeout=2
         )
     except (HTTPError, OSError, client.ApiException):
         return False

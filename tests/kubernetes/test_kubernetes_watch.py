@@ -61,6 +61,19 @@ def test_it_begins_with_the_jobs_that_are_there_and_goes_on_with_changes(
     list(names)
 
 
+def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
+    driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event, namespace: str
+) -> None:
+    launch("busy")
+    names = driver.watch(stop)
+    assert next(names) == "busy"
+    for code in (1, 2, 3):
+        kubelet.finish("busy-worker-0-0-0", code)
+    launch("quiet")
+    eventually(lambda: any("quiet" in listener._heard._jobs for listener in listeners(namespace)))
+    assert [next(names), next(names)] == ["busy", "quiet"]
+
+
 def test_a_connection_that_is_cut_is_made_again(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, namespace: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import random
 import socket
 import threading
@@ -25,7 +24,6 @@ SILENCE_SECONDS = 90.0
 """Bookmarks come about once a minute, so a connection that is silent for longer is renewed."""
 SHORT_SECONDS = 1.0
 """A watch that was over so soon is not begun again at once."""
-MOST_PENDING = 1000
 GONE = 410
 
 
@@ -35,7 +33,7 @@ class Expired(Exception):
 
 def changes(api: Api, namespaces: Collection[str], stop: threading.Event) -> Iterator[str]:
     """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterAway."""
-    heard: queue.Queue[str | BaseException] = queue.Queue(MOST_PENDING)
+    heard = _Heard()
     over = threading.Event()
     listeners = [_Listener(api, namespace, heard, over) for namespace in namespaces]
     for listener in listeners:
@@ -43,30 +41,53 @@ def changes(api: Api, namespaces: Collection[str], stop: threading.Event) -> Ite
     quiet = 0.0
     try:
         while not stop.is_set():
-            try:
-                found = heard.get(timeout=STOP_POLL_SECONDS)
-            except queue.Empty:
-                quiet += STOP_POLL_SECONDS
-                if quiet >= SIGN_OF_LIFE_SECONDS:
-                    quiet = 0.0
-                    yield ""
-                continue
-            if isinstance(found, BaseException):
-                raise found
-            quiet = 0.0
-            yield found
+            job_id = heard.next(STOP_POLL_SECONDS)
+            quiet = 0.0 if job_id else quiet + STOP_POLL_SECONDS
+            if job_id:
+                yield job_id
+            elif quiet >= SIGN_OF_LIFE_SECONDS:
+                quiet = 0.0
+                yield ""
     finally:
         over.set()
         for listener in listeners:
             listener.cut()
 
 
-class _Listener(threading.Thread):
-    """Listens to one namespace and puts into the queue what it hears; the error, when it cannot go on."""
+class _Heard:
+    """Jobs that were heard of and not taken yet, each once, however much happens to it meanwhile."""
 
-    def __init__(
-        self, api: Api, namespace: str, heard: queue.Queue[str | BaseException], over: threading.Event
-    ) -> None:
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: dict[str, None] = {}
+        self._error: ClusterAway | None = None
+
+    def add(self, job_id: str) -> None:
+        with self._changed:
+            self._jobs.setdefault(job_id)
+            self._changed.notify()
+
+    def fail(self, error: ClusterAway) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify()
+
+    def next(self, seconds: float) -> str | None:
+        """The job that waits the longest, None when none comes up in that time. Raises what a listener failed with."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._error, seconds)
+            if self._error is not None:
+                raise self._error
+            job_id = next(iter(self._jobs), None)
+            if job_id is not None:
+                del self._jobs[job_id]
+            return job_id
+
+
+class _Listener(threading.Thread):
+    """Listens to one namespace and tells what it hears; the error, when it cannot go on."""
+
+    def __init__(self, api: Api, namespace: str, heard: _Heard, over: threading.Event) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
         self._base = f"/api/v1/namespaces/{namespace}"
@@ -80,7 +101,7 @@ class _Listener(threading.Thread):
                 with refusals("watching pods"):
                     self._listen()
         except Exception as error:  # noqa: BLE001 - it is raised again where the changes are taken in
-            self._tell(ClusterAway(f"watching the cluster failed: {error}"))
+            self._heard.fail(ClusterAway(f"watching the cluster failed: {error}"))
 
     def cut(self) -> None:
         """End the connection that is being read, if there is one."""
@@ -96,7 +117,7 @@ class _Listener(threading.Thread):
         """All jobs, then their changes, until the server has forgotten where we were."""
         version = self._version()
         for unit in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
-            self._tell(unit["metadata"]["labels"][JOB])
+            self._heard.add(unit["metadata"]["labels"][JOB])
         try:
             while not self._over.is_set():
                 began = time.monotonic()
@@ -147,16 +168,8 @@ class _Listener(threading.Thread):
                 raise Expired
             raise ApiError(int(found.get("code") or 500), str(found.get("message")))
         if event["type"] != "BOOKMARK":
-            self._tell(found["metadata"]["labels"][JOB])
+            self._heard.add(found["metadata"]["labels"][JOB])
         return str(found["metadata"]["resourceVersion"])
-
-    def _tell(self, what: str | BaseException) -> None:
-        while not self._over.is_set():
-            try:
-                self._heard.put(what, timeout=STOP_POLL_SECONDS)
-                return
-            except queue.Full:
-                continue
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
