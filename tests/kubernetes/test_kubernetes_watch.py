@@ -88,6 +88,32 @@ def test_a_connection_that_is_cut_is_made_again(
         assert heard_of(names, f"during{number}")
 
 
+def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears_of_all(
+    api: Api,
+    driver: KubernetesCluster,
+    launch: Callable[[str], None],
+    stop: threading.Event,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise ConnectionRefusedError("nobody listens")
+
+    launch("before")
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    (listener,) = listeners(namespace)
+    eventually(lambda: listener._response is not None)
+    with monkeypatch.context() as patch:
+        patch.setattr(api._client.rest_client.pool_manager, "request", refused)
+        listener.cut()
+        with pytest.raises(ClusterAway, match="nobody listens"):
+            list(names)
+    launch("meanwhile")
+    names = driver.watch(stop)
+    assert {next(names), next(names)} == {"before", "meanwhile"}
+
+
 def test_a_watch_that_the_server_ends_goes_on(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
