@@ -55,7 +55,7 @@ def _kubernetes() -> Cluster:
     from pipeline_core.clusters.kubernetes.api import connect
     from pipeline_core.clusters.kubernetes.archive import Archive
     from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-    from pipeline_core.clusters.kubernetes.translation import Limits
+    from pipeline_core.clusters.kubernetes.rules import Limits
     from pipeline_core.settings import settings
 
     chosen = settings()

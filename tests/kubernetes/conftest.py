@@ -18,7 +18,7 @@ from pipeline_core.clusters.base import Cluster
 from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.translation import Limits
+from pipeline_core.clusters.kubernetes.rules import Limits
 from tests.integration.clusters.support import eventually
 from tests.kubernetes.apiserver import running_api_server
 from tests.kubernetes.kubelet import Kubelet

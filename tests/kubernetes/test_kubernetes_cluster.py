@@ -23,7 +23,7 @@ from pipeline_core.clusters.base import (
 )
 from pipeline_core.clusters.kubernetes.api import MERGE, Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.translation import Limits
+from pipeline_core.clusters.kubernetes.rules import Limits
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import container, eventually, role, seen
 from tests.integration.clusters.support import unit as default_unit

@@ -27,16 +27,8 @@ from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
 from pipeline_core.clusters.kubernetes.podlogs import container_log
 from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView, Step, moment, next_step
-from pipeline_core.clusters.kubernetes.translation import (
-    DEADLINE_REASON,
-    DIAGNOSTICS_BYTES,
-    SIDECARS_REASON,
-    STOPPED_REASON,
-    Judgement,
-    Limits,
-    count_results,
-    judge,
-)
+from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
+from pipeline_core.clusters.kubernetes.translation import DIAGNOSTICS_BYTES, Judgement, count_results, judge
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import active_deadline
 

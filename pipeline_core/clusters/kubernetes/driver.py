@@ -23,7 +23,7 @@ from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.attempt import Attempt
 from pipeline_core.clusters.kubernetes.podview import PodView
-from pipeline_core.clusters.kubernetes.translation import Limits
+from pipeline_core.clusters.kubernetes.rules import Limits
 
 log = structlog.get_logger(__name__)
 

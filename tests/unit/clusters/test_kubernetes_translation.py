@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.clusters.kubernetes.podview import PodView
-from pipeline_core.clusters.kubernetes.translation import RULES, Limits, UnitResult, count_results, judge
+from pipeline_core.clusters.kubernetes.rules import RULES, Limits, UnitResult
+from pipeline_core.clusters.kubernetes.translation import count_results, judge
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes_pods import NOW, at, ended, make, running, waiting
 
