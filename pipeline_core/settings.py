@@ -135,6 +135,39 @@ class Settings:
         "Where jobs run: `local` (processes on this machine), `kubernetes`, or `null` (reports success at once).",
     )
     cluster_name: str = _setting(_text, "local", "The cluster's name in a job's detail.")
+    kubeconfig: str = _setting(
+        _text,
+        "",
+        "Kubeconfig file of the cluster that jobs run in. Empty: the cluster that the service itself runs in.",
+    )
+    kube_context: str = _setting(_text, "", "The context of that file. Empty: its current one.")
+    image_pull_secrets: tuple[str, ...] = _setting(
+        _words,
+        (),
+        "Secrets, comma-separated, that images are pulled with for pods that name none. The service never reads them.",
+    )
+    pending_timeout: float = _setting(
+        _number,
+        300.0,
+        "How long a pod on a node may wait for an image that cannot be pulled, or with a wrong configuration, until it has "
+        "failed. Six times as long where its containers are being created and nothing is known to be wrong.",
+        unit="s",
+    )
+    scheduling_timeout: float = _setting(
+        _number, 604800.0, "How long a pod may wait for a node until it has failed.", unit="s"
+    )
+    archive_url: str = _setting(
+        _text,
+        "",
+        "Where logs of pods that are gone are kept, as fsspec has it: a directory, `s3://bucket/path`… Empty: `archive` in "
+        "the data directory.",
+    )
+    archive_wait: float = _setting(
+        _number,
+        60.0,
+        "How long a pod that has ended is kept when its logs cannot be read or stored; then it goes without.",
+        unit="s",
+    )
     local_slots: int = _setting(
         _integer, 32, "How many replicas the local cluster runs at a time; the others wait.", unit="replicas"
     )

@@ -16,7 +16,7 @@ _drivers: dict[str, Cluster] = {}
 def cluster() -> Cluster:
     """This process's cluster: the driver that PIPELINE_CLUSTER_DRIVER names.
 
-    Raises ConfigurationError when this build has no such driver.
+    Raises ConfigurationError when there is no such driver, or it cannot be had by the settings.
     """
     from pipeline_core.settings import settings
 
@@ -44,6 +44,28 @@ def _make(driver: str) -> Cluster:
         from pipeline_core.clusters.null import NullCluster
 
         return NullCluster(chosen.cluster_name)
-    raise ConfigurationError(
-        f'PIPELINE_CLUSTER_DRIVER is "{driver}"; this build has no such driver yet: use local or null'
+    if driver == "kubernetes":
+        return _kubernetes()
+    raise ConfigurationError(f'PIPELINE_CLUSTER_DRIVER is "{driver}": use local, kubernetes or null')
+
+
+def _kubernetes() -> Cluster:
+    from datetime import timedelta
+
+    from pipeline_core.clusters.kubernetes.api import connect
+    from pipeline_core.clusters.kubernetes.archive import Archive
+    from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
+    from pipeline_core.clusters.kubernetes.rules import Limits
+    from pipeline_core.settings import settings
+
+    chosen = settings()
+    return KubernetesCluster(
+        chosen.cluster_name,
+        connect(chosen.kubeconfig, chosen.kube_context),
+        Archive(chosen.archive_url or str((chosen.data_dir / "archive").absolute())),
+        namespaces=chosen.namespaces,
+        limits=Limits(timedelta(seconds=chosen.pending_timeout), timedelta(seconds=chosen.scheduling_timeout)),
+        grace_seconds=chosen.stop_grace_seconds,
+        pull_secrets=chosen.image_pull_secrets,
+        archive_wait=chosen.archive_wait,
     )

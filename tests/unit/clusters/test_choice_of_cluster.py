@@ -10,12 +10,21 @@ import pytest
 
 from pipeline_core import clusters
 from pipeline_core.clusters.base import LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
 from pipeline_core.states import ReplicaState
 
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: only
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: me, user: {token: hush}}]
+contexts: [{name: only, context: {cluster: here, user: me}}]
+"""
 TASKSET = {"spec": {"roles": [{"name": "ps", "template": {}}, {"name": "worker", "replicas": 2, "template": {}}]}}
 
 
@@ -38,9 +47,32 @@ def test_the_driver_is_the_one_that_is_set(environment: pytest.MonkeyPatch, driv
     assert clusters.cluster() is cluster
 
 
-def test_a_driver_that_is_missing_is_a_matter_of_configuration(environment: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_kubernetes_is_that_of_the_kubeconfig(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     environment.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
-    with pytest.raises(ConfigurationError, match='"kubernetes"; this build has no such driver yet'):
+    environment.setenv("PIPELINE_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    cluster = clusters.cluster()
+    assert isinstance(cluster, KubernetesCluster)
+    assert (cluster.name, cluster.platform) == ("mine", "kubernetes")
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "context", "message"),
+    [
+        (None, "", "without PIPELINE_KUBECONFIG"),
+        ("no-such-file", "", "PIPELINE_KUBECONFIG.*no-such-file"),
+        ("kubeconfig", "other", "other"),
+    ],
+)
+def test_a_cluster_that_cannot_be_told_is_a_matter_of_configuration(
+    environment: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str | None, context: str, message: str
+) -> None:
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    environment.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
+    environment.setenv("PIPELINE_KUBECONFIG", str(tmp_path / kubeconfig) if kubeconfig else "")
+    environment.setenv("PIPELINE_KUBE_CONTEXT", context)
+    environment.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigurationError, match=message):
         clusters.cluster()
 
 

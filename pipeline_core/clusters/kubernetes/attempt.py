@@ -1,0 +1,391 @@
+"""One attempt of a job in the cluster: its control unit, and the pods that belong to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import (
+    ClusterAway,
+    ForeignObject,
+    Observation,
+    ReplicaKey,
+    ReplicaReport,
+    StillEnding,
+    Unit,
+    tries,
+)
+from pipeline_core.clusters.kubernetes import objects
+from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
+from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
+from pipeline_core.clusters.kubernetes.podlogs import container_log
+from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView, Step, moment, next_step
+from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
+from pipeline_core.clusters.kubernetes.translation import DIAGNOSTICS_BYTES, Judgement, count_results, judge
+from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.document import active_deadline
+
+Json = dict[str, Any]
+
+AT_A_TIME = 8
+"""Requests about single pods that are under way at once."""
+MOST_DIAGNOSED = 5
+"""The first failed replica's log is the job's diagnostics, so not all are asked for theirs."""
+MESSAGE_LINES = 80
+"""A termination message that falls back to the log has at most so many lines.
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/"""
+
+
+class Attempt:
+    """Wraps the control unit as it was read; `ledger` follows what is written since."""
+
+    def __init__(self, api: Api, control: Json, limits: Limits) -> None:
+        self._api = api
+        self._limits = limits
+        self._take(control)
+        metadata = control["metadata"]
+        self.namespace: str = metadata["namespace"]
+        self.job_id: str = metadata["labels"][objects.JOB]
+        self.number = int(metadata["labels"][objects.ATTEMPT])
+
+    def _take(self, control: Json) -> None:
+        self.control = control
+        self.ledger = unpack(control)
+
+    @property
+    def stopped_at(self) -> datetime | None:
+        stamp = self._annotations.get(objects.STOPPED_AT)
+        return moment(stamp) if stamp else None
+
+    @property
+    def cleared(self) -> bool:
+        return objects.CLEARED in self._annotations
+
+    @property
+    def user(self) -> str:
+        return str(self._annotations.get(objects.USER, ""))
+
+    @property
+    def _annotations(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.control["metadata"].get("annotations") or {}
+        return found
+
+    @cached_property
+    def _taskset(self) -> Mapping[str, Any] | None:
+        text = (self.control.get("data") or {}).get(objects.TASKSET_KEY)
+        return json.loads(text) if text else None
+
+    # What is there
+
+    def pods(self) -> dict[ReplicaKey, Json]:
+        """The pods that are there, without the environment of their containers."""
+        selector = f"{objects.JOB}={self.job_id},{objects.ATTEMPT}={self.number}"
+        found = self._api.items(self._path("pods"), selector)
+        return {objects.key_of(pod): _slim(pod) for pod in found if self._owns(pod)}
+
+    def observe(self, restarted: Callable[[Json], None] = lambda pod: None) -> Observation:
+        """How all replicas stand. Ends what the observation says has to end.
+
+        `restarted` is called with the pods of which a container was started again or is going to be.
+        """
+        pods = {} if self.cleared else self.pods()
+        moment_of_look = now()
+        judgements = {key: judge(pod, moment_of_look, self._limits) for key, pod in pods.items()}
+        for pod in pods.values():
+            if PodView(pod, moment_of_look).restarts:
+                restarted(pod)
+        reports = self._reports(judgements)
+        overdue = self._past_deadline(reports, moment_of_look)
+        lost = [key for key in reports if key in overdue and key not in pods]
+        self._conclude(
+            pods, judgements, overdue, [_final(reports[key], DEADLINE_REASON, moment_of_look) for key in lost]
+        )
+        latest: dict[tuple[str, int], ReplicaReport] = {}
+        for key, report in sorted(self._reports(judgements).items()):
+            latest[key.role, key.index] = report
+        platform = {
+            "platform": "kubernetes",
+            "namespace": self.namespace,
+            "controlUnit": self.control["metadata"]["name"],
+            "unitResults": count_results(judgements.values()),
+        }
+        ordered = sorted(self._diagnosed(latest.values(), pods), key=self._place)
+        return Observation(self.job_id, self.number, tuple(ordered), platform, cleared=self.cleared)
+
+    def _place(self, report: ReplicaReport) -> tuple[int, str, int]:
+        names = [role["name"] for role in self._taskset["spec"]["roles"]] if self._taskset else []
+        return (names.index(report.role) if report.role in names else len(names), report.role, report.index)
+
+    def _reports(self, judgements: Mapping[ReplicaKey, Judgement]) -> dict[ReplicaKey, ReplicaReport]:
+        """Of all tries that there are or were or should be."""
+        gone = self.ledger.launched - judgements.keys() - self.ledger.ended.keys()
+        if gone and not self.cleared:
+            # They may have ended, and been written down as such, between the reading of the unit and of the pods.
+            self.refresh()
+        first = _first_tries(self._taskset) if self._taskset else []
+        known = {*first, *gone, *judgements, *self.ledger.ended, *self.ledger.stopped}
+        return {key: self._report(key, judgements.get(key), key in gone) for key in known}
+
+    def _report(self, key: ReplicaKey, judgement: Judgement | None, gone: bool) -> ReplicaReport:
+        if key in self.ledger.ended:
+            return self.ledger.ended[key]
+        if judgement is not None:
+            return judgement.report
+        name = objects.pod_name(self.job_id, self.number, key)
+        report = ReplicaReport(key.role, key.index, ReplicaState.WAITING, key.attempt, pod_name=name)
+        if self.stopped_at is not None or key in self.ledger.stopped:
+            return replace(
+                report, state=ReplicaState.STOPPED, reason=STOPPED_REASON, finished_at=self.stopped_at or now()
+            )
+        if gone:
+            return replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
+        return report
+
+    def _past_deadline(self, reports: Mapping[ReplicaKey, ReplicaReport], at: datetime) -> set[ReplicaKey]:
+        """Tries that have not ended though the TaskSet's time is over."""
+        seconds = active_deadline(self._taskset) if self._taskset else None
+        first = min((report.started_at for report in reports.values() if report.started_at), default=None)
+        if seconds is None or first is None or at < first + timedelta(seconds=seconds):
+            return set()
+        return {key for key, report in reports.items() if not report.state.ended}
+
+    def _conclude(
+        self,
+        pods: Mapping[ReplicaKey, Json],
+        judgements: Mapping[ReplicaKey, Judgement],
+        overdue: Collection[ReplicaKey],
+        lost: list[ReplicaReport],
+    ) -> None:
+        """Write down verdicts that the pods will not show, and end what goes on in spite of them."""
+        given_up = {key: one for key, one in judgements.items() if one.end and one.report.state.ended}
+        if given_up or lost:
+            self.amend(lambda ledger: ledger.with_ended([*(one.report for one in given_up.values()), *lost]))
+        sidecars = [key for key, one in judgements.items() if one.end and not one.report.state.ended]
+        reasons = {
+            **dict.fromkeys(sidecars, SIDECARS_REASON),
+            **dict.fromkeys((key for key in overdue if key in pods), DEADLINE_REASON),
+            **{key: one.report.reason for key, one in given_up.items()},
+        }
+        self._end({key: reason for key, reason in reasons.items() if key in pods}, pods)
+
+    def _diagnosed(self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]) -> Iterator[ReplicaReport]:
+        """The reports, the first failed ones with the end of their logs where the message was cut by its lines."""
+        asked = 0
+        for report in reports:
+            pod = pods.get(ReplicaKey(report.role, report.index, report.attempt))
+            cut = report.diagnostics.count("\n") >= MESSAGE_LINES - 1
+            if report.state is ReplicaState.FAILED and pod and cut and asked < MOST_DIAGNOSED:
+                asked += 1
+                yield replace(report, diagnostics=self._end_of_log(pod) or report.diagnostics)
+            else:
+                yield report
+
+    def _end_of_log(self, pod: Json) -> str:
+        view = PodView(pod, now())
+        failed = view.failed
+        if failed is None:
+            return ""
+        if not view.settled:
+            time.sleep(SETTLING_SECONDS)
+        try:
+            lines = container_log(self._api, self.namespace, pod["metadata"]["name"], failed.name, tail=500)
+            text = b"\n".join(line.partition(b" ")[2] for line in lines)
+        except ClusterAway:
+            return ""
+        return text[-DIAGNOSTICS_BYTES:].decode(errors="ignore")
+
+    # What is done
+
+    def order(self, unit: Unit, maker: objects.PodMaker) -> None:
+        """Make sure that the unit's tries have been created, each once. Raises ApiError, ForeignObject, StillEnding."""
+        forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
+        missing = [key for key in tries(unit) if key not in forbidden]
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for _ in pool.map(lambda key: self._create(maker.pod(key)), missing):
+                pass
+        if missing:
+            self.amend(lambda ledger: ledger.with_launched(missing))
+
+    def _create(self, pod: Json) -> None:
+        try:
+            self._api.request("POST", self._path("pods"), body=pod)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            self._check_ours(pod)
+
+    def _check_ours(self, pod: Json) -> None:
+        """Raises ForeignObject when the name is taken by somebody else's pod, StillEnding by one that is going."""
+        name = pod["metadata"]["name"]
+        try:
+            found = self._api.request("GET", f"{self._path('pods')}/{name}")
+        except ApiError as error:
+            if error.status == 404:
+                raise StillEnding(f"pod {name} has just gone") from error
+            raise
+        if self._owns(found):
+            return
+        if (found["metadata"].get("labels") or {}).get(objects.JOB) == self.job_id:
+            raise StillEnding(f"pod {name} of an earlier launch of the job is still there")
+        raise ForeignObject(f"the cluster has a pod {self.namespace}/{name} that does not belong to this job")
+
+    def stop(self, keys: Collection[ReplicaKey]) -> bool:
+        """End these tries; whether they have ended."""
+        self.amend(lambda ledger: ledger.with_stopped(keys))
+        pods = {key: pod for key, pod in self.pods().items() if key in set(keys)}
+        going = self._going(pods)
+        self._end(dict.fromkeys(going, STOPPED_REASON), pods)
+        return not going
+
+    def mark_stopped(self) -> None:
+        """From here on nothing of it is to run; a launch that comes late finds this."""
+        if self.stopped_at is None:
+            metadata = {
+                "labels": {objects.STOPPED: "true"},
+                "annotations": {objects.STOPPED_AT: now().isoformat()},
+            }
+            self._take(self._api.request("PATCH", self._own_path, body={"metadata": metadata}, content=MERGE))
+
+    def end_all(self, pods: Mapping[ReplicaKey, Json]) -> dict[ReplicaKey, Json]:
+        """End what goes on; those of the pods that have ended already."""
+        going = self._going(pods)
+        self._end(dict.fromkeys(going, STOPPED_REASON), pods)
+        return {key: pod for key, pod in pods.items() if key not in going}
+
+    def remove(self, pods: Mapping[ReplicaKey, Json]) -> None:
+        """Write down how these pods ended, and delete them."""
+        at = now()
+        self.amend(lambda ledger: ledger.with_ended(judge(pod, at, self._limits).report for pod in pods.values()))
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for _ in pool.map(self._delete, pods.values()):
+                pass
+
+    def clear(self) -> None:
+        """Nothing is left but what the control unit remembers, without the TaskSet."""
+        if not self.cleared:
+            never_launched = self._reports({}).values()
+            self.amend(lambda ledger: ledger.with_ended(never_launched))
+            self._update(
+                lambda control: {
+                    **{name: value for name, value in control.items() if name != "data"},
+                    "metadata": _annotated(control["metadata"], objects.CLEARED, now().isoformat()),
+                }
+            )
+
+    def forget(self) -> None:
+        """Delete the control unit, and with it whatever it owns."""
+        _gone_is_fine(lambda: self._api.request("DELETE", self._own_path))
+
+    def amend(self, change: Callable[[Ledger], Ledger]) -> None:
+        """Change the ledger, again if somebody else did meanwhile."""
+        if change(self.ledger) != self.ledger:
+            self._update(
+                lambda control: {
+                    **control,
+                    "binaryData": {**(control.get("binaryData") or {}), LEDGER_KEY: pack(change(unpack(control)))},
+                }
+            )
+
+    def refresh(self) -> None:
+        self._take(self._api.request("GET", self._own_path))
+
+    def _update(self, change: Callable[[Json], Json]) -> None:
+        while True:
+            try:
+                self._take(self._api.request("PUT", self._own_path, body=change(self.control)))
+                return
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            self.refresh()
+
+    def _going(self, pods: Mapping[ReplicaKey, Json]) -> list[ReplicaKey]:
+        at = now()
+        views = {key: PodView(pod, at) for key, pod in pods.items()}
+        return [key for key, view in views.items() if not view.ended or view.sidecars_run]
+
+    def _end(self, reasons: Mapping[ReplicaKey, str], pods: Mapping[ReplicaKey, Json]) -> None:
+        """One step towards the end of each of these pods.
+
+        Their deadline is set to now: so they end with their grace time, and their exit codes and logs stay, which they
+        would not if they were deleted. Deleted is only what has no node, or one that does not do it.
+        """
+        at = now()
+        steps = {key: next_step(PodView(pods[key], at)) for key in reasons}
+        leaving = [key for key, step in steps.items() if step in (Step.DELETE, Step.FORCE)]
+        if leaving:
+            reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in leaving]
+            self.amend(lambda ledger: ledger.with_ended(reports))
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for _ in pool.map(lambda key: self._take_step(steps[key], pods[key], reasons[key]), steps):
+                pass
+
+    def _take_step(self, step: Step, pod: Json, reason: str) -> None:
+        if step is Step.ASK:
+            notes = {objects.ENDING_FOR: reason, objects.ENDING_SINCE: now().isoformat()}
+            change = {"metadata": {"annotations": notes}, "spec": {"activeDeadlineSeconds": 1}}
+            path = f"{self._path('pods')}/{pod['metadata']['name']}"
+            _gone_is_fine(lambda: self._api.request("PATCH", path, body=change, content=MERGE))
+        elif step is not Step.WAIT:
+            self._delete(pod, grace=0 if step is Step.FORCE else None)
+
+    def _delete(self, pod: Json, grace: int | None = None) -> None:
+        """The very pod that was seen: another of its name stays."""
+        options: Json = {"preconditions": {"uid": pod["metadata"]["uid"]}}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        path = f"{self._path('pods')}/{pod['metadata']['name']}"
+        _gone_is_fine(lambda: self._api.request("DELETE", path, body=options))
+
+    def _owns(self, pod: Json) -> bool:
+        owners = pod["metadata"].get("ownerReferences") or []
+        return any(owner.get("uid") == self.control["metadata"]["uid"] for owner in owners)
+
+    @property
+    def _own_path(self) -> str:
+        return f"{self._path('configmaps')}/{self.control['metadata']['name']}"
+
+    def _path(self, kind: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{kind}"
+
+
+def _first_tries(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
+    return [
+        ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(role.get("replicas", 1))
+    ]
+
+
+def _final(report: ReplicaReport, reason: str, at: datetime) -> ReplicaReport:
+    """How a try is taken to have ended that was not seen to."""
+    if report.state.ended:
+        return report
+    state = ReplicaState.STOPPED if reason == STOPPED_REASON else ReplicaState.FAILED
+    return replace(report, state=state, reason=reason, finished_at=at)
+
+
+def _annotated(metadata: Json, name: str, value: str) -> Json:
+    return {**metadata, "annotations": {**(metadata.get("annotations") or {}), name: value}}
+
+
+def _slim(pod: Json) -> Json:
+    """What is large and not needed: with lists of hosts, environments may be."""
+    pod["metadata"].pop("managedFields", None)
+    for kind in ("initContainers", "containers"):
+        for container in pod["spec"].get(kind) or []:
+            container.pop("env", None)
+    return pod
+
+
+def _gone_is_fine(request: Callable[[], object]) -> None:
+    try:
+        request()
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise

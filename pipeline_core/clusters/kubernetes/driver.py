@@ -1,0 +1,222 @@
+"""The driver of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from threading import Event
+
+import structlog
+
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import (
+    ClusterAway,
+    ForeignObject,
+    LogLine,
+    LogQuery,
+    Observation,
+    ReplicaKey,
+    StillEnding,
+    Unit,
+)
+from pipeline_core.clusters.kubernetes import logs, objects, watch
+from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
+from pipeline_core.clusters.kubernetes.archive import Archive
+from pipeline_core.clusters.kubernetes.attempt import Attempt
+from pipeline_core.clusters.kubernetes.podview import PodView
+from pipeline_core.clusters.kubernetes.rules import Limits
+
+log = structlog.get_logger(__name__)
+
+
+class KubernetesCluster:
+    """Runs replicas as pods, in `namespaces`. All state is in the cluster and in the archive of logs: any number of
+    processes may use the same.
+
+    `grace_seconds` and `pull_secrets` are for pods that say nothing themselves; `archive_wait` is for how many seconds
+    pods that have ended are kept when their logs cannot be stored.
+    """
+
+    platform = "kubernetes"
+
+    def __init__(
+        self,
+        name: str,
+        api: Api,
+        archive: Archive,
+        *,
+        namespaces: Sequence[str],
+        limits: Limits,
+        grace_seconds: float,
+        pull_secrets: tuple[str, ...] = (),
+        archive_wait: float = 60.0,
+    ) -> None:
+        self.name = name
+        self._api = api
+        self._archive = archive
+        self._namespaces = tuple(namespaces)
+        self._limits = limits
+        self._grace_seconds = grace_seconds
+        self._pull_secrets = pull_secrets
+        self._archive_wait = archive_wait
+
+    def launch(self, unit: Unit) -> Observation:
+        """May be repeated from wherever it was cut off: what is there is found by its name, and what was there by the
+        control unit's ledger."""
+        with refusals(f"launching job {unit.job_id}", for_good=True):
+            control = objects.control_unit(unit)
+            attempts = self._attempts(unit.job_id, (unit.namespace,))
+            for attempt in attempts:
+                _check_owner(attempt, unit)
+            if attempts and attempts[-1].number > unit.attempt:
+                return attempts[-1].observe()
+            ended = [self._end(earlier) for earlier in attempts if earlier.number < unit.attempt]
+            if not all(ended):
+                raise StillEnding(f"attempt {unit.attempt - 1} of job {unit.job_id} is still ending")
+            current = next((one for one in attempts if one.number == unit.attempt), None)
+            attempt = current or self._create(unit, control)
+            if attempt.stopped_at is None:
+                self._ensure_service(unit, attempt)
+                maker = objects.PodMaker(
+                    unit, attempt.control, pull_secrets=self._pull_secrets, grace_seconds=self._grace_seconds
+                )
+                attempt.order(unit, maker)
+                attempt.refresh()
+                if attempt.stopped_at is not None:
+                    # It was stopped under our hands, and whoever did so may not have seen all pods.
+                    self._end(attempt)
+            return attempt.observe()
+
+    def observe(self, job_id: str) -> Observation | None:
+        """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
+        with refusals(f"looking at job {job_id}"):
+            attempts = self._attempts(job_id)
+            return attempts[-1].observe(lambda pod: self._keep_runs(attempts[-1], pod)) if attempts else None
+
+    def watch(self, stop: Event) -> Iterator[str]:
+        return watch.changes(self._api, self._namespaces, stop)
+
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        """What lies on a node that cannot be reached is left out, and comes once it can be and the log is followed."""
+
+        def attempts() -> list[Attempt]:
+            return self._attempts(job_id)
+
+        with refusals(f"reading the log of job {job_id}"):
+            if objects.is_job_id(job_id):
+                yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
+
+    def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
+        """The control unit stays, so that a launch that comes late finds that it is too late; `prune` removes it."""
+        with refusals(f"deleting job {job_id}"):
+            attempts = self._attempts(job_id)
+            if not attempts:
+                return True
+            if replicas is not None:
+                return attempts[-1].stop(replicas)
+            for attempt in attempts:
+                attempt.mark_stopped()
+            gone = [self._end(attempt) for attempt in attempts]
+            if all(gone):
+                self._delete_service(attempts[-1])
+            return all(gone)
+
+    def prune(self, job_ids: Collection[str]) -> None:
+        for job_id in job_ids:
+            with refusals(f"pruning job {job_id}"):
+                attempts = self._attempts(job_id)
+                if objects.is_job_id(job_id) and all(attempt.cleared for attempt in attempts):
+                    for attempt in attempts:
+                        attempt.forget()
+                    self._archive.remove(job_id)
+
+    def _attempts(self, job_id: str, namespaces: Sequence[str] = ()) -> list[Attempt]:
+        """The attempts that the cluster has of a job, by number."""
+        if not objects.is_job_id(job_id):
+            return []
+        for namespace in namespaces or self._namespaces:
+            path = f"/api/v1/namespaces/{namespace}/configmaps"
+            found = [
+                Attempt(self._api, control, self._limits)
+                for control in self._api.items(path, f"{objects.JOB}={job_id},{objects.ATTEMPT}")
+            ]
+            if found:
+                return sorted(found, key=lambda attempt: attempt.number)
+        return []
+
+    def _create(self, unit: Unit, control: objects.Json) -> Attempt:
+        path = f"/api/v1/namespaces/{unit.namespace}/configmaps"
+        try:
+            made = self._api.request("POST", path, body=control)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            name = control["metadata"]["name"]
+            made = self._api.request("GET", f"{path}/{name}")
+            if (made["metadata"].get("labels") or {}).get(objects.JOB) != unit.job_id:
+                raise ForeignObject(
+                    f"the cluster has a ConfigMap {unit.namespace}/{name} that does not belong to job {unit.job_id}"
+                ) from error
+        attempt = Attempt(self._api, made, self._limits)
+        _check_owner(attempt, unit)
+        return attempt
+
+    def _ensure_service(self, unit: Unit, attempt: Attempt) -> None:
+        path = f"/api/v1/namespaces/{unit.namespace}/services"
+        try:
+            self._api.request("POST", path, body=objects.service(unit, attempt.control))
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            found = self._api.request("GET", f"{path}/{unit.job_id}")
+            if (found["metadata"].get("labels") or {}).get(objects.JOB) != unit.job_id:
+                raise ForeignObject(
+                    f"the cluster has a Service {unit.namespace}/{unit.job_id} that does not belong to the job"
+                ) from error
+
+    def _delete_service(self, attempt: Attempt) -> None:
+        path = f"/api/v1/namespaces/{attempt.namespace}/services/{attempt.job_id}"
+        try:
+            found = self._api.request("GET", path)
+            if (found["metadata"].get("labels") or {}).get(objects.JOB) == attempt.job_id:
+                self._api.request("DELETE", path, body={"preconditions": {"uid": found["metadata"]["uid"]}})
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def _end(self, attempt: Attempt) -> bool:
+        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left."""
+        if attempt.cleared:
+            return True
+        attempt.mark_stopped()
+        pods = attempt.pods()
+        ended = attempt.end_all(pods)
+        stored = {key: pod for key, pod in ended.items() if self._is_stored(attempt, pod)}
+        attempt.remove(stored)
+        if len(stored) < len(pods):
+            return False
+        attempt.clear()
+        return True
+
+    def _keep_runs(self, attempt: Attempt, pod: objects.Json) -> None:
+        """Store what a container wrote before it was started again, as the cluster keeps the last run only. What cannot
+        be stored now is tried again by the next look, if it is still there."""
+        try:
+            logs.store(self._api, self._archive, attempt, pod)
+        except ClusterAway as error:
+            log.warning("log not stored", job_id=attempt.job_id, error=error.message)
+
+    def _is_stored(self, attempt: Attempt, pod: objects.Json) -> bool:
+        """Whether a pod's logs are in the archive, or will not get there any more."""
+        view = PodView(pod, now())
+        if not view.settled:
+            return False
+        try:
+            logs.store(self._api, self._archive, attempt, pod)
+        except ClusterAway:
+            return logs.too_late(now(), view.finished, attempt.stopped_at, self._archive_wait)
+        return True
+
+
+def _check_owner(attempt: Attempt, unit: Unit) -> None:
+    if attempt.user != unit.user_id:
+        raise ForeignObject(f"the cluster has a job {unit.job_id} of another user")

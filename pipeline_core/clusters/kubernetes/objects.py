@@ -1,0 +1,165 @@
+"""From a unit to Kubernetes objects: the control unit, the Service, and the pods."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
+
+Json = dict[str, Any]
+
+JOB, ROLE, INDEX, ATTEMPT = "pipeline/job-id", "pipeline/role", "pipeline/replica-index", "pipeline/attempt"
+REPLICA_ATTEMPT = "pipeline/replica-attempt"
+STOPPED = "pipeline/stopped"
+"""Label of a control unit whose attempt is to run no more."""
+USER, STOPPED_AT, CLEARED = "pipeline/user", "pipeline/stopped-at", "pipeline/cleared"
+"""Annotations of a control unit."""
+ENDING_FOR, ENDING_SINCE = "pipeline/ending-for", "pipeline/ending-since"
+"""Annotations of a pod that is being ended, with why and since when."""
+
+TASKSET_KEY = "taskset.json"
+LONGEST_VARIABLE = 96 * 1024
+"""Linux starts no program with a variable above 128 KiB, so longer lists of hosts are left out."""
+
+_JOB = re.compile(r"[a-z]([-a-z0-9]{0,39}[a-z0-9])?")
+
+
+def control_unit_name(job_id: str, attempt: int) -> str:
+    return f"c-{job_id}-{attempt}"
+
+
+def pod_name(job_id: str, attempt: int, key: ReplicaKey) -> str:
+    return f"{job_id}-{key.role}-{attempt}-{key.attempt}-{key.index}"
+
+
+def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
+    """Which try of which replica a pod of ours is. Raises KeyError or ValueError when labels are missing or wrong."""
+    labels = pod["metadata"]["labels"]
+    return ReplicaKey(labels[ROLE], int(labels[INDEX]), int(labels[REPLICA_ATTEMPT]))
+
+
+def key_of_name(job_id: str, name: str) -> ReplicaKey | None:
+    """The same by a pod's name; None when it is none of the job's."""
+    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-\d+-(\d+)-(\d+)", name)
+    return ReplicaKey(found[1], int(found[3]), int(found[2])) if found else None
+
+
+def is_job_id(text: str) -> bool:
+    """Whether a Service may be called so, and labels may have it as their value."""
+    return _JOB.fullmatch(text) is not None
+
+
+def control_unit(unit: Unit) -> Json:
+    """The ConfigMap that owns everything of one attempt."""
+    if not is_job_id(unit.job_id):
+        raise ClusterError(f'the job\'s ID "{unit.job_id}" cannot be the name of a Service')
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": control_unit_name(unit.job_id, unit.attempt),
+            "namespace": unit.namespace,
+            "labels": {JOB: unit.job_id, ATTEMPT: str(unit.attempt)},
+            "annotations": {USER: unit.user_id},
+        },
+        "data": {TASKSET_KEY: json.dumps(unit.taskset, separators=(",", ":"), ensure_ascii=False)},
+    }
+
+
+def service(unit: Unit, owner: Mapping[str, Any]) -> Json:
+    """The headless Service by which replicas find each other, whether they are ready or not."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": unit.job_id,
+            "namespace": unit.namespace,
+            "labels": {JOB: unit.job_id},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: unit.job_id}},
+    }
+
+
+def owner_reference(control: Mapping[str, Any]) -> Json:
+    metadata = control["metadata"]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": metadata["name"], "uid": metadata["uid"]}
+
+
+class PodMaker:
+    """Makes the pods of one attempt.
+
+    `pull_secrets` are for pods that name none themselves, `grace_seconds` for those that do not say how long they may
+    take to end.
+    """
+
+    def __init__(
+        self, unit: Unit, owner: Mapping[str, Any], *, pull_secrets: tuple[str, ...], grace_seconds: float
+    ) -> None:
+        self._unit = unit
+        self._owner = owner_reference(owner)
+        self._pull_secrets = [{"name": name} for name in pull_secrets]
+        self._grace_seconds = max(1, math.ceil(grace_seconds))
+        self._roles = {role["name"]: role for role in unit.taskset["spec"]["roles"]}
+        self._hosts = _hosts(unit.job_id, self._roles)
+
+    def pod(self, key: ReplicaKey) -> Json:
+        """The pod of this try. Raises ClusterError when the TaskSet has no such role."""
+        if key.role not in self._roles:
+            raise ClusterError(f'the TaskSet has no role "{key.role}"')
+        template = copy.deepcopy(self._roles[key.role]["template"])
+        metadata = template.get("metadata") or {}
+        spec = template["spec"]
+        spec.setdefault("restartPolicy", "Never")
+        spec.setdefault("terminationGracePeriodSeconds", self._grace_seconds)
+        spec["hostname"] = f"{key.role}-{key.index}"
+        spec["subdomain"] = self._unit.job_id
+        if self._pull_secrets and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = self._pull_secrets
+        variables = [{"name": name, "value": value} for name, value in self._variables(key).items()]
+        for container in (*(spec.get("initContainers") or []), *spec["containers"]):
+            container["env"] = [*variables, *(container.get("env") or [])]
+            container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": pod_name(self._unit.job_id, self._unit.attempt, key),
+                "namespace": self._unit.namespace,
+                "labels": {
+                    **(metadata.get("labels") or {}),
+                    JOB: self._unit.job_id,
+                    ROLE: key.role,
+                    INDEX: str(key.index),
+                    ATTEMPT: str(self._unit.attempt),
+                    REPLICA_ATTEMPT: str(key.attempt),
+                },
+                "annotations": metadata.get("annotations") or {},
+                "ownerReferences": [self._owner],
+            },
+            "spec": spec,
+        }
+
+    def _variables(self, key: ReplicaKey) -> dict[str, str]:
+        return {
+            "TASKSET_NAMESPACE": self._unit.namespace,
+            "TASKSET_NAME": (self._unit.taskset.get("metadata") or {}).get("name") or self._unit.job_id,
+            "TASKROLE_NAME": key.role,
+            "TASKROLE_REPLICA_INDEX": str(key.index),
+            **self._hosts,
+        }
+
+
+def _hosts(job_id: str, roles: Mapping[str, Any]) -> dict[str, str]:
+    lists = {
+        f"TASKROLE_HOSTS_{name.upper().replace('-', '_')}": ",".join(
+            f"{name}-{index}.{job_id}" for index in range(role.get("replicas", 1))
+        )
+        for name, role in roles.items()
+    }
+    return {name: hosts for name, hosts in lists.items() if len(hosts) <= LONGEST_VARIABLE}

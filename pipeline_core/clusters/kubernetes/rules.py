@@ -1,0 +1,361 @@
+"""The table of what pods' statuses mean: rules, of which the first that finds something decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from pipeline_core.clusters.kubernetes.podview import NOT_STARTED, Container, PodView
+from pipeline_core.states import ReplicaState
+
+WAITING, RUNNING, SUCCEEDED, FAILED = (
+    ReplicaState.WAITING,
+    ReplicaState.RUNNING,
+    ReplicaState.SUCCEEDED,
+    ReplicaState.FAILED,
+)
+
+IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+CONFIG_REASONS = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "PostStartHookError",
+    }
+)
+DISRUPTIONS: Mapping[str, str] = {
+    "PreemptionByScheduler": "Preempted",
+    "DeletionByTaintManager": "NodeLost",
+    "DeletionByPodGC": "NodeLost",
+    "EvictionByEvictionAPI": "Evicted",
+    "TerminationByKubelet": "Evicted",
+}
+"""Reasons of the condition DisruptionTarget.
+https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions"""
+
+MAX_RESTARTS = 6
+"""As a Kubernetes Job's default `backoffLimit`, which counts the restarts of containers too."""
+CREATING_FACTOR = 6
+"""A pod whose containers are being created is given so many times the limit: a large image takes long, and is no error."""
+
+STOPPED_REASON = "Stopped"
+DEADLINE_REASON = "DeadlineExceeded"
+SIDECARS_REASON = "SidecarsEnding"
+
+
+class UnitResult(StrEnum):
+    """What became of a unit of work, in the words of a workflow engine."""
+
+    FINISHED = "task_finished"
+    FAIL = "task_fail"
+    """It could not be started, or was kept from it."""
+    ERROR = "task_error"
+    """It ran and failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a pod may wait: `pending` for its images and its configuration, `scheduling` for a node."""
+
+    pending: timedelta
+    scheduling: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found out. `reason` is the rule's own when it is None."""
+
+    reason: str | None = None
+    exit_code: int | None = None
+    message: str = ""
+    state: ReplicaState | None = None
+    result: UnitResult | None = None
+    end: bool = False
+    """Something of the pod goes on that has to be ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table. `state` and `result` are None where they depend on whether anything had run."""
+
+    when: str
+    state: ReplicaState | None
+    reason: str
+    result: UnitResult | None
+    find: Callable[[PodView, Limits], Finding | None]
+
+
+def exit_code(container: Container) -> int:
+    """The exit code, for a command that could not be executed as shells tell it: 127 not found, 126 not executable."""
+    state = container.terminated
+    if state.get("reason") in NOT_STARTED:
+        return 126 if "permission denied" in str(state.get("message", "")).lower() else 127
+    return int(state.get("exitCode", 0))
+
+
+def _exited(view: PodView) -> int | None:
+    """The code that says how the pod ended: of the first container that failed, else 0; None when none has ended."""
+    if view.failed:
+        return exit_code(view.failed)
+    return 0 if any(one.terminated for one in view.mains) else None
+
+
+def _ended_by_us(view: PodView) -> bool:
+    """Whether it ended because it was told to, and not by itself just before."""
+    if not view.ending_for or view.ending_for == SIDECARS_REASON or view.ending_since is None:
+        return False
+    if not view.ended:
+        return view.ending_overdue
+    own_end = view.mains_finished if view.mains_ended else None
+    return own_end is None or own_end >= view.ending_since.replace(microsecond=0)
+
+
+def _stopped(view: PodView, limits: Limits) -> Finding | None:
+    if _ended_by_us(view) and view.ending_for == STOPPED_REASON:
+        return Finding(exit_code=_exited(view), end=not view.ended)
+    return None
+
+
+def _past_deadline(view: PodView, limits: Limits) -> Finding | None:
+    if _ended_by_us(view) and view.ending_for == DEADLINE_REASON:
+        return Finding(exit_code=_exited(view), message=view.message, end=not view.ended)
+    return None
+
+
+def _sidecars_ending(view: PodView, limits: Limits) -> Finding | None:
+    if view.mains_ended and view.sidecars_run and not view.ending_overdue and not view.deletion_overdue:
+        return Finding(end=not view.ending_for)
+    return None
+
+
+def _succeeded(view: PodView, limits: Limits) -> Finding | None:
+    mains_fine = view.mains_ended and not view.failed
+    return Finding(exit_code=0) if mains_fine or view.phase == "Succeeded" else None
+
+
+def _disrupted(view: PodView, limits: Limits) -> Finding | None:
+    if not view.ended:
+        return None
+    target = view.condition("DisruptionTarget")
+    if view.reason:
+        return Finding(view.reason, _exited(view) or None, view.message)
+    if target.get("status") == "True":
+        reason = str(target.get("reason") or "")
+        return Finding(DISRUPTIONS.get(reason, reason), _exited(view) or None, str(target.get("message") or ""))
+    return None
+
+
+def _deleted(view: PodView, limits: Limits) -> Finding | None:
+    asked = view.deletion_asked
+    if not view.ended or asked is None:
+        return None
+    own_end = view.mains_finished
+    if own_end is not None and own_end < asked:
+        return None
+    return Finding(exit_code=_exited(view) or None, message="Somebody deleted the pod.")
+
+
+def _container_failed(view: PodView, limits: Limits) -> Finding | None:
+    if not view.ended or view.failed is None:
+        return None
+    state = view.failed.terminated
+    reason = str(state.get("reason") or "Error")
+    kept = UnitResult.FAIL if reason in NOT_STARTED else None
+    reason = "StartError" if reason in NOT_STARTED else reason
+    return Finding(
+        f"Init:{reason}" if view.failed.init else reason,
+        exit_code(view.failed),
+        str(state.get("message") or ""),
+        result=kept,
+    )
+
+
+def _failed_silently(view: PodView, limits: Limits) -> Finding | None:
+    return Finding(message=view.message) if view.ended else None
+
+
+def _node_lost(view: PodView, limits: Limits) -> Finding | None:
+    target = view.condition("DisruptionTarget")
+    lost = view.reason == "NodeLost" or DISRUPTIONS.get(str(target.get("reason"))) == "NodeLost"
+    ready = view.condition("Ready")
+    gone = lost or view.phase == "Unknown" or (ready.get("status") == "False" and not ready.get("reason"))
+    if view.deletion_overdue and gone:
+        return Finding(message=view.message or f"Node {view.node} did not end the pod.", end=True)
+    return None
+
+
+def _stuck_terminating(view: PodView, limits: Limits) -> Finding | None:
+    if view.deletion_overdue:
+        return Finding(message=f"Somebody deleted the pod, and node {view.node} did not end it.", end=True)
+    return None
+
+
+def _terminating(view: PodView, limits: Limits) -> Finding | None:
+    return Finding() if view.deletion_asked else None
+
+
+def _being_ended(view: PodView, limits: Limits) -> Finding | None:
+    return Finding(view.ending_for) if view.ending_for else None
+
+
+def _invalid_image(view: PodView, limits: Limits) -> Finding | None:
+    waiting = _waiting(view, frozenset({"InvalidImageName"}))
+    return Finding(message=str(waiting.get("message") or ""), end=True) if waiting else None
+
+
+def _no_image(view: PodView, limits: Limits) -> Finding | None:
+    return _kept_waiting(view, IMAGE_REASONS, limits.pending)
+
+
+def _no_configuration(view: PodView, limits: Limits) -> Finding | None:
+    return _kept_waiting(view, CONFIG_REASONS, limits.pending)
+
+
+def _kept_waiting(view: PodView, reasons: frozenset[str], limit: timedelta) -> Finding | None:
+    waiting = _waiting(view, reasons)
+    if not waiting:
+        return None
+    overdue = view.now - view.accepted > limit
+    reason = "ImagePullBackOff" if waiting["reason"] == "ErrImagePull" else str(waiting["reason"])
+    return Finding(reason, None, str(waiting.get("message") or ""), FAILED if overdue else None, end=overdue)
+
+
+def _crash_loop(view: PodView, limits: Limits) -> Finding | None:
+    for one in view.containers:
+        if one.waiting.get("reason") == "CrashLoopBackOff":
+            overdue = one.restarts >= MAX_RESTARTS
+            return Finding(
+                exit_code=int(one.last.get("exitCode", 0)) if overdue else None,
+                message=str(one.last.get("message") or one.waiting.get("message") or ""),
+                state=FAILED if overdue else RUNNING,
+                result=UnitResult.FAIL,
+                end=overdue,
+            )
+    return None
+
+
+def _gated(view: PodView, limits: Limits) -> Finding | None:
+    scheduled = view.condition("PodScheduled")
+    gated = scheduled.get("reason") == "SchedulingGated"
+    return Finding(message=str(scheduled.get("message") or "")) if gated else None
+
+
+def _unschedulable(view: PodView, limits: Limits) -> Finding | None:
+    if view.node:
+        return None
+    scheduled = view.condition("PodScheduled")
+    overdue = view.now - view.created > limits.scheduling
+    message = str(scheduled.get("message") or "No scheduler has found a node for the pod.")
+    reason = "Unschedulable" if scheduled or overdue else "Pending"
+    return Finding(reason, None, message, FAILED if overdue else None, end=overdue)
+
+
+def _creating(view: PodView, limits: Limits) -> Finding | None:
+    if view.began or view.phase != "Pending":
+        return None
+    overdue = view.now - view.accepted > CREATING_FACTOR * limits.pending
+    return Finding(message=view.message, state=FAILED if overdue else None, end=overdue)
+
+
+def _runs(view: PodView, limits: Limits) -> Finding | None:
+    lost = view.phase == "Unknown" or view.reason == "NodeLost"
+    return Finding("NodeLost" if lost else "", message=view.message if lost else "")
+
+
+def _waiting(view: PodView, reasons: frozenset[str]) -> Mapping[str, Any]:
+    found = (one.waiting for one in view.containers if one.waiting.get("reason") in reasons)
+    return next(found, {})
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("it was stopped, and has ended or takes too long to", ReplicaState.STOPPED, STOPPED_REASON, None, _stopped),
+    Rule(
+        "the TaskSet's deadline passed, and it has ended or takes too long to",
+        FAILED,
+        DEADLINE_REASON,
+        None,
+        _past_deadline,
+    ),
+    Rule(
+        "all containers that count have ended, sidecars run on: they are ended",
+        RUNNING,
+        SIDECARS_REASON,
+        None,
+        _sidecars_ending,
+    ),
+    Rule("all containers that count exited with 0, or phase Succeeded", SUCCEEDED, "", UnitResult.FINISHED, _succeeded),
+    Rule(
+        "phase Failed with a reason of the pod's own, or condition DisruptionTarget",
+        FAILED,
+        "Evicted, DeadlineExceeded, NodeLost, Preempted, Shutdown…",
+        None,
+        _disrupted,
+    ),
+    Rule("it ended when somebody deleted it", FAILED, "PodDeleted", None, _deleted),
+    Rule(
+        "a container failed, in the order of the pod",
+        FAILED,
+        "Error, OOMKilled, StartError (task_fail)…; Init:… for an init container",
+        None,
+        _container_failed,
+    ),
+    Rule("phase Failed, and no container says why", FAILED, "PodFailed", None, _failed_silently),
+    Rule("it should be deleted by now, and its node is gone", FAILED, "NodeLost", None, _node_lost),
+    Rule("it should be deleted by now, and is not", FAILED, "StuckTerminating", None, _stuck_terminating),
+    Rule("somebody deleted it, and it is ending", None, "Terminating", None, _terminating),
+    Rule("it was told to end", None, "Stopped, DeadlineExceeded…", None, _being_ended),
+    Rule("waiting: InvalidImageName", FAILED, "InvalidImageName", UnitResult.FAIL, _invalid_image),
+    Rule(
+        "waiting for an image; failed after PIPELINE_PENDING_TIMEOUT",
+        None,
+        "ImagePullBackOff, ErrImageNeverPull…",
+        UnitResult.FAIL,
+        _no_image,
+    ),
+    Rule(
+        "waiting, its configuration is wrong; failed after PIPELINE_PENDING_TIMEOUT",
+        None,
+        "CreateContainerConfigError, CreateContainerError…",
+        UnitResult.FAIL,
+        _no_configuration,
+    ),
+    Rule(
+        f"a container fails again and again; failed after {MAX_RESTARTS} restarts",
+        None,
+        "CrashLoopBackOff",
+        UnitResult.FAIL,
+        _crash_loop,
+    ),
+    Rule("held back by a scheduling gate, without limit", WAITING, "SchedulingGated", None, _gated),
+    Rule(
+        "no node yet; failed after PIPELINE_SCHEDULING_TIMEOUT",
+        None,
+        "Unschedulable, Pending",
+        UnitResult.FAIL,
+        _unschedulable,
+    ),
+    Rule(
+        f"on a node, nothing started yet; failed after {CREATING_FACTOR} times PIPELINE_PENDING_TIMEOUT",
+        None,
+        "ContainerCreating",
+        UnitResult.FAIL,
+        _creating,
+    ),
+    Rule("any other", None, "", None, _runs),
+)
+"""The table, in the order in which it is read. Its `when`, `reason` and `result` are what the documentation shows."""

@@ -1,0 +1,179 @@
+"""Hearing of changes: list, then watch from there, of metadata only, for as long as it takes."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import urllib3
+
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.kubernetes.api import METADATA, METADATA_LIST, Api, ApiError, refusals
+from pipeline_core.clusters.kubernetes.objects import JOB, STOPPED
+
+SIGN_OF_LIFE_SECONDS = 5.0
+STOP_POLL_SECONDS = 0.25
+WATCH_SECONDS = 240
+"""The API server ends a watch after this time; one that is not ended then has been cut off silently."""
+SILENCE_SECONDS = 90.0
+"""Bookmarks come about once a minute, so a connection that is silent for longer is renewed."""
+SHORT_SECONDS = 1.0
+"""A watch that was over so soon is not begun again at once."""
+GONE = 410
+
+
+class Expired(Exception):
+    """What happened since the given version is not known any more."""
+
+
+def changes(api: Api, namespaces: Collection[str], stop: threading.Event) -> Iterator[str]:
+    """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterAway."""
+    heard = _Heard()
+    over = threading.Event()
+    listeners = [_Listener(api, namespace, heard, over) for namespace in namespaces]
+    for listener in listeners:
+        listener.start()
+    quiet = 0.0
+    try:
+        while not stop.is_set():
+            job_id = heard.next(STOP_POLL_SECONDS)
+            quiet = 0.0 if job_id else quiet + STOP_POLL_SECONDS
+            if job_id:
+                yield job_id
+            elif quiet >= SIGN_OF_LIFE_SECONDS:
+                quiet = 0.0
+                yield ""
+    finally:
+        over.set()
+        for listener in listeners:
+            listener.cut()
+
+
+class _Heard:
+    """Jobs that were heard of and not taken yet, each once, however much happens to it meanwhile."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: dict[str, None] = {}
+        self._error: ClusterAway | None = None
+
+    def add(self, job_id: str) -> None:
+        with self._changed:
+            self._jobs.setdefault(job_id)
+            self._changed.notify()
+
+    def fail(self, error: ClusterAway) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify()
+
+    def next(self, seconds: float) -> str | None:
+        """The job that waits the longest, None when none comes up in that time. Raises what a listener failed with."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._error, seconds)
+            if self._error is not None:
+                raise self._error
+            job_id = next(iter(self._jobs), None)
+            if job_id is not None:
+                del self._jobs[job_id]
+            return job_id
+
+
+class _Listener(threading.Thread):
+    """Listens to one namespace and tells what it hears; the error, when it cannot go on."""
+
+    def __init__(self, api: Api, namespace: str, heard: _Heard, over: threading.Event) -> None:
+        super().__init__(daemon=True, name=f"watch {namespace}")
+        self._api = api
+        self._base = f"/api/v1/namespaces/{namespace}"
+        self._heard = heard
+        self._over = over
+        self._response: urllib3.BaseHTTPResponse | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set():
+                with refusals("watching pods"):
+                    self._listen()
+        except Exception as error:  # noqa: BLE001 - it is raised again where the changes are taken in
+            self._heard.fail(ClusterAway(f"watching the cluster failed: {error}"))
+
+    def cut(self) -> None:
+        """End the connection that is being read, if there is one."""
+        response = self._response
+        connection = getattr(response, "connection", None)
+        if connection is not None and connection.sock is not None:
+            try:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def _listen(self) -> None:
+        """All jobs, then their changes, until the server has forgotten where we were."""
+        version = self._version()
+        for unit in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
+            self._heard.add(unit["metadata"]["labels"][JOB])
+        try:
+            while not self._over.is_set():
+                began = time.monotonic()
+                version = self._watch(version)
+                if time.monotonic() - began < SHORT_SECONDS:
+                    self._over.wait(SHORT_SECONDS)
+        except Expired:
+            return
+
+    def _version(self) -> str:
+        page = self._api.request("GET", f"{self._base}/pods", {"labelSelector": JOB, "limit": 1}, accept=METADATA_LIST)
+        return str(page["metadata"]["resourceVersion"])
+
+    def _watch(self, version: str) -> str:
+        """Watch once; the version up to which everything was heard. Raises Expired."""
+        query = {
+            "labelSelector": JOB,
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": random.randint(WATCH_SECONDS // 2, WATCH_SECONDS),
+        }
+        try:
+            with self._api.open(
+                "GET", f"{self._base}/pods", query, accept=METADATA, read_seconds=SILENCE_SECONDS
+            ) as response:
+                self._response = response
+                # Whoever stops the watch looks for the response after that: one of the two sees the other.
+                for line in _lines(response) if not self._over.is_set() else ():
+                    version = self._take(json.loads(line))
+                    if self._over.is_set():
+                        break
+        except ApiError as error:
+            if error.status == GONE:
+                raise Expired from error
+            raise
+        except (urllib3.exceptions.HTTPError, OSError, ValueError):
+            # Cut off, silent, or cut in the middle of a line: go on from what was heard last.
+            return version
+        finally:
+            self._response = None
+        return version
+
+    def _take(self, event: Any) -> str:
+        found = event["object"]
+        if event["type"] == "ERROR":
+            if found.get("code") == GONE:
+                raise Expired
+            raise ApiError(int(found.get("code") or 500), str(found.get("message")))
+        if event["type"] != "BOOKMARK":
+            self._heard.add(found["metadata"]["labels"][JOB])
+        return str(found["metadata"]["resourceVersion"])
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    rest = b""
+    for block in response.stream(amt=None, decode_content=False):
+        *lines, rest = (rest + block).split(b"\n")
+        yield from (line for line in lines if line)

@@ -1,0 +1,91 @@
+"""A real API server for the tests below, and with PIPELINE_TEST_KUBE_NODE=1 a node that runs pods.
+
+PIPELINE_TEST_KUBECONFIG names the kubeconfig of a cluster that tests may write to, KUBEBUILDER_ASSETS a directory with
+`etcd` and `kube-apiserver`, which are started then.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline_core.clusters.base import Cluster
+from pipeline_core.clusters.kubernetes.api import Api, connect
+from pipeline_core.clusters.kubernetes.archive import Archive
+from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
+from pipeline_core.clusters.kubernetes.rules import Limits
+from tests.integration.clusters.support import eventually
+from tests.kubernetes.apiserver import running_api_server
+from tests.kubernetes.kubelet import Kubelet
+from tests.kubernetes.runnable import Runnable
+
+HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
+collect_ignore = [] if HAS_NODE else ["test_conformance.py"]
+LIMITS = Limits(timedelta(seconds=300), timedelta(days=7))
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    given, assets = os.environ.get("PIPELINE_TEST_KUBECONFIG"), os.environ.get("KUBEBUILDER_ASSETS")
+    if given:
+        yield given
+    elif assets:
+        with running_api_server(Path(assets), tmp_path_factory.mktemp("apiserver")) as made:
+            yield str(made)
+    else:
+        pytest.skip(
+            "no Kubernetes: neither PIPELINE_TEST_KUBECONFIG nor KUBEBUILDER_ASSETS (etcd, kube-apiserver) is set"
+        )
+
+
+@pytest.fixture(scope="session")
+def api(kubeconfig: str) -> Api:
+    return connect(kubeconfig, "")
+
+
+@pytest.fixture
+def namespace(api: Api) -> str:
+    """A namespace of the test's own."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    if HAS_NODE:
+        eventually(lambda: api.request("GET", accounts)["items"])
+    return name
+
+
+def make_driver(api: Api, root: Path, namespace: str, limits: Limits = LIMITS, wait: float = 0.0) -> KubernetesCluster:
+    return KubernetesCluster(
+        "there",
+        api,
+        Archive(str(root / "archive")),
+        namespaces=[namespace],
+        limits=limits,
+        grace_seconds=1.0,
+        archive_wait=wait,
+    )
+
+
+@pytest.fixture
+def driver(api: Api, tmp_path: Path, namespace: str) -> KubernetesCluster:
+    return make_driver(api, tmp_path, namespace)
+
+
+@pytest.fixture
+def kubelet(api: Api, namespace: str) -> Kubelet:
+    """Plays the scheduler and the kubelet by writing what they would."""
+    return Kubelet(api, namespace)
+
+
+@pytest.fixture
+def cluster(api: Api, tmp_path: Path) -> Iterator[Cluster]:
+    """For the conformance suite: pods run on the node, in the namespace `default`, with the one image that it has."""
+    runnable = Runnable(make_driver(api, tmp_path, "default", wait=60.0))
+    runnable.clean_up()
+    yield runnable
+    runnable.clean_up()

@@ -1,0 +1,57 @@
+"""Makes the conformance suite's TaskSets run on a node that can pull nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator
+from threading import Event
+from typing import Any
+
+from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, Unit
+from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
+from tests.integration.clusters.support import eventually
+
+IMAGE = {"image": "localhost/busybox:1", "imagePullPolicy": "Never"}
+
+
+class Runnable:
+    """The driver, with every image replaced by the one that the node has."""
+
+    def __init__(self, driver: KubernetesCluster) -> None:
+        self._driver = driver
+        self._launched: set[str] = set()
+        self.name = driver.name
+        self.platform = driver.platform
+
+    def launch(self, unit: Unit) -> Observation:
+        self._launched.add(unit.job_id)
+        taskset: Any = copy.deepcopy(unit.taskset)
+        for role in taskset["spec"]["roles"]:
+            spec = role["template"]["spec"]
+            for container in (*spec.get("initContainers", ()), *spec["containers"]):
+                container.update(IMAGE)
+        return self._driver.launch(
+            Unit(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
+        )
+
+    def observe(self, job_id: str) -> Observation | None:
+        return self._driver.observe(job_id)
+
+    def watch(self, stop: Event) -> Iterator[str]:
+        return self._driver.watch(stop)
+
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+        return self._driver.logs(job_id, query)
+
+    def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
+        return self._driver.delete(job_id, replicas)
+
+    def prune(self, job_ids: Collection[str]) -> None:
+        self._driver.prune(job_ids)
+
+    def clean_up(self) -> None:
+        """End and forget what the suite may have launched."""
+        jobs = self._launched | {"job"}
+        for job_id in jobs:
+            eventually(lambda job_id=job_id: self._driver.delete(job_id), 90.0)
+        self._driver.prune(jobs)

@@ -1,0 +1,167 @@
+"""Hearing of changes from a real API server, through everything that may happen to the connection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pipeline_core.clusters.base import ClusterAway, Unit
+from pipeline_core.clusters.kubernetes import watch
+from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
+from tests.integration.clusters.support import eventually, script_unit
+from tests.kubernetes.kubelet import Kubelet
+
+Next = Callable[[], str]
+
+
+@pytest.fixture
+def launch(driver: KubernetesCluster, namespace: str) -> Callable[[str], None]:
+    def launch_job(job_id: str) -> None:
+        made = script_unit(job_id, "true")
+        driver.launch(Unit(job_id, namespace, "u1", made.taskset))
+
+    return launch_job
+
+
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def heard_of(names: Iterator[str], job_id: str) -> bool:
+    """Whether the job comes up; the watch's signs of life bound the search."""
+    return any(name == job_id for name, _ in zip(names, range(50), strict=False))
+
+
+def listeners(namespace: str) -> list[Any]:
+    return [thread for thread in threading.enumerate() if thread.name == f"watch {namespace}"]
+
+
+def test_it_begins_with_the_jobs_that_are_there_and_goes_on_with_changes(
+    driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event
+) -> None:
+    launch("before")
+    launch("stopped")
+    eventually(lambda: driver.delete("stopped"))
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    launch("during")
+    assert heard_of(names, "during")
+    kubelet.run("before-worker-0-0-0")
+    assert heard_of(names, "before")
+    kubelet.remove("before-worker-0-0-0")
+    assert heard_of(names, "before")
+    stop.set()
+    list(names)
+
+
+def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
+    driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event, namespace: str
+) -> None:
+    launch("busy")
+    names = driver.watch(stop)
+    assert next(names) == "busy"
+    for code in (1, 2, 3):
+        kubelet.finish("busy-worker-0-0-0", code)
+    launch("quiet")
+    eventually(lambda: any("quiet" in listener._heard._jobs for listener in listeners(namespace)))
+    assert [next(names), next(names)] == ["busy", "quiet"]
+
+
+def test_a_connection_that_is_cut_is_made_again(
+    driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, namespace: str
+) -> None:
+    launch("before")
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    (listener,) = listeners(namespace)
+    for number in range(3):
+        eventually(lambda: listener._response is not None)
+        listener.cut()
+        launch(f"during{number}")
+        assert heard_of(names, f"during{number}")
+
+
+def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears_of_all(
+    api: Api,
+    driver: KubernetesCluster,
+    launch: Callable[[str], None],
+    stop: threading.Event,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise ConnectionRefusedError("nobody listens")
+
+    launch("before")
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    (listener,) = listeners(namespace)
+    eventually(lambda: listener._response is not None)
+    with monkeypatch.context() as patch:
+        patch.setattr(api._client.rest_client.pool_manager, "request", refused)
+        listener.cut()
+        with pytest.raises(ClusterAway, match="nobody listens"):
+            list(names)
+    launch("meanwhile")
+    names = driver.watch(stop)
+    assert {next(names), next(names)} == {"before", "meanwhile"}
+
+
+def test_a_watch_that_the_server_ends_goes_on(
+    driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "WATCH_SECONDS", 2)
+    launch("before")
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    assert next(name for name in names if not name) == ""
+    launch("during")
+    assert heard_of(names, "during")
+
+
+def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
+    driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch("before")
+    real: Any = watch._Listener._take
+    expired = []
+
+    def take(self: Any, event: Any) -> str:
+        if not expired:
+            expired.append(event)
+            return str(real(self, {"type": "ERROR", "object": {"code": 410, "message": "too old"}}))
+        return str(real(self, event))
+
+    monkeypatch.setattr(watch._Listener, "_take", take)
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    launch("during")
+    assert heard_of(names, "during")
+    assert expired
+
+
+def test_what_cannot_be_watched_is_away(api: Api, stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    def request(*_: Any, **__: Any) -> Any:
+        raise ClusterAway("gone fishing")
+
+    monkeypatch.setattr(api, "request", request)
+    with pytest.raises(ClusterAway, match="gone fishing"):
+        list(watch.changes(api, ["default"], stop))
+
+
+def test_nothing_is_left_of_a_watch_that_was_stopped(
+    driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, namespace: str
+) -> None:
+    launch("before")
+    names = driver.watch(stop)
+    assert next(names) == "before"
+    stop.set()
+    assert "" not in list(names)
+    eventually(lambda: not listeners(namespace))

@@ -1,0 +1,255 @@
+"""The ledger, pieces of logs, the archive, and what errors of the API mean."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes import client
+
+from pipeline_core.clusters.base import ClusterAway, ClusterError, ReplicaKey, ReplicaReport
+from pipeline_core.clusters.kubernetes import ledger as ledgers
+from pipeline_core.clusters.kubernetes.api import Api, ApiError, cluster_error
+from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
+from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
+from pipeline_core.clusters.kubernetes.logs import too_late
+from pipeline_core.clusters.kubernetes.podlogs import PIECE_BYTES, Resume, utc, whole
+from pipeline_core.states import ReplicaState
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
+KEYS = st.builds(ReplicaKey, st.sampled_from(["ps", "worker"]), st.integers(0, 9), st.integers(0, 3))
+
+
+def report(key: ReplicaKey, **fields: Any) -> ReplicaReport:
+    return ReplicaReport(key.role, key.index, ReplicaState.FAILED, key.attempt, **fields)
+
+
+def stored(ledger: Ledger) -> Ledger:
+    return unpack({"binaryData": {LEDGER_KEY: pack(ledger)}})
+
+
+@given(st.frozensets(KEYS), st.frozensets(KEYS), st.frozensets(KEYS), st.none() | st.integers(0, 255))
+def test_a_ledger_is_read_as_it_was_written(launched: Any, stopped: Any, ended: Any, code: int | None) -> None:
+    made = Ledger(launched, stopped).with_ended(report(key, exit_code=code, finished_at=NOW) for key in ended)
+    assert stored(made) == made
+
+
+def test_a_control_unit_without_a_ledger_remembers_nothing() -> None:
+    assert unpack({}) == Ledger()
+
+
+def test_how_a_try_ended_is_written_down_once() -> None:
+    key = ReplicaKey("worker", 0)
+    ledger = Ledger().with_ended([report(key, reason="first")]).with_ended([report(key, reason="second")])
+    assert ledger.ended[key].reason == "first"
+
+
+def test_a_large_ledger_goes_without_what_is_only_good_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "LIMIT_BYTES", 10_000)
+    text = random.Random(1).randbytes
+    keys = [ReplicaKey("worker", index) for index in range(100)]
+    made = Ledger().with_ended(report(key, diagnostics=text(2000).hex(), exit_code=1) for key in keys)
+    packed = pack(made)
+    assert len(base64.b64decode(packed)) < 10_000
+    assert {one.diagnostics for one in stored(made).ended.values()} == {""}
+    assert {one.exit_code for one in stored(made).ended.values()} == {1}
+
+
+def test_ten_thousand_replicas_fit_into_a_control_unit() -> None:
+    text = random.Random(1).randbytes
+    made = Ledger(frozenset(ReplicaKey("worker", index) for index in range(10_000))).with_ended(
+        report(
+            ReplicaKey("worker", index),
+            exit_code=1,
+            reason="Error",
+            started_at=NOW,
+            finished_at=NOW + timedelta(seconds=index),
+            pod_name=f"j01jqz0000000000000000000000-worker-0-0-{index}",
+            pod_uid=text(16).hex(),
+            container_id=f"containerd://{text(32).hex()}",
+            diagnostics=text(500).hex(),
+        )
+        for index in range(10_000)
+    )
+    assert len(base64.b64decode(pack(made))) < 900 * 1024
+
+
+def lines(*stamps: str) -> list[bytes]:
+    return [f"2026-03-01T12:00:{stamp}Z line {number}".encode() for number, stamp in enumerate(stamps)]
+
+
+def since(log: list[bytes], text: str) -> list[bytes]:
+    """What the API server gives: all lines from that second on."""
+    return [line for line in log if not text or line[:19] >= text[:19].encode()]
+
+
+@given(
+    st.lists(st.integers(0, 59 * 4), max_size=40).map(sorted),
+    st.lists(st.integers(0, 40), max_size=5).map(sorted),
+)
+def test_a_log_that_is_read_in_pieces_loses_and_repeats_nothing(quarters: list[int], cuts: list[int]) -> None:
+    log = lines(*(f"{quarter // 4:02}.{quarter % 4 * 25:02}" for quarter in quarters))
+    resume = Resume()
+    read: list[bytes] = []
+    for cut in [*cuts, len(log)]:
+        read += resume.new(since(log[:cut], resume.since))
+    assert read == log
+
+
+def test_reading_may_begin_at_a_time() -> None:
+    resume = Resume()
+    resume.begin(datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC))
+    assert resume.since == "2026-03-01T12:00:05Z"
+    log = lines("04.9", "05.0", "06")
+    assert list(resume.new(log)) == log[1:]
+    assert list(resume.new(log)) == []
+
+
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        ("2026-03-01T12:00:00.123456789Z", "2026-03-01T12:00:00.123456789Z"),
+        ("2026-03-01T12:00:00.123456789+08:00", "2026-03-01T04:00:00.123456789Z"),
+        ("2026-03-01T12:00:00-01:30", "2026-03-01T13:30:00Z"),
+    ],
+)
+def test_times_are_told_in_utc_and_keep_their_digits(stamp: str, expected: str) -> None:
+    assert utc(stamp.encode()) == expected.encode()
+
+
+def test_a_long_line_is_put_together_from_its_pieces() -> None:
+    piece = b"x" * PIECE_BYTES
+    assert whole(piece + b"2026-03-01T12:00:00.1Z " + piece + b"2026-03-01T12:00:00.2Z end") == piece * 2 + b"end"
+    assert whole(piece + b"2026") == piece + b"2026"
+
+
+def test_the_archive_gives_back_what_was_stored_run_by_run(tmp_path: Path) -> None:
+    archive = Archive(f"file://{tmp_path}/archive")
+    assert archive.logs("j1") == {}
+    for run, text in enumerate([b"first", b"second"]):
+        archive.store("j1", RunLog("pod", 1, "main", run), [text, b"\xff\0"])
+    archive.store("j1", RunLog("pod", 0, "init.0", 0), [])
+    archive.store("j2", RunLog("other", 0, "main", 0), [])
+    files = archive.logs("j1")["pod"]
+    assert [name for name, _ in files] == ["init.0", "main", "main"]
+    assert [list(archive.read(path)) for _, path in files] == [[], [b"first", b"\xff\0"], [b"second", b"\xff\0"]]
+    assert archive.has("j1", RunLog("pod", 1, "main", 1))
+    assert not archive.has("j1", RunLog("pod", 1, "main", 2))
+    archive.remove("j1")
+    archive.remove("j1")
+    assert (archive.logs("j1"), list(archive.logs("j2"))) == ({}, ["other"])
+
+
+def test_a_log_that_breaks_off_is_not_stored(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield b"first"
+        raise ClusterAway("broken")
+
+    archive = Archive(str(tmp_path))
+    with pytest.raises(ClusterAway):
+        archive.store("j1", RunLog("pod", 0, "main", 0), broken())
+    assert archive.logs("j1") == {}
+
+
+def test_an_archive_that_cannot_be_written_is_away(tmp_path: Path) -> None:
+    (tmp_path / "archive").write_text("not a directory")
+    with pytest.raises(ClusterAway, match="archive"):
+        Archive(f"{tmp_path}/archive").store("j1", RunLog("pod", 0, "main", 0), [])
+
+
+@pytest.mark.parametrize(("age", "late"), [(59, False), (61, True)])
+def test_logs_are_waited_for_from_the_later_of_the_end_and_the_stop(age: int, late: bool) -> None:
+    assert too_late(NOW, NOW - timedelta(hours=1), NOW - timedelta(seconds=age), 60.0) is late
+    assert too_late(NOW, NOW - timedelta(seconds=age), NOW - timedelta(hours=1), 60.0) is late
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (422, "Pod is invalid", ClusterError),
+        (400, "unknown field", ClusterError),
+        (404, 'namespaces "x" not found', ClusterError),
+        (403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"', ClusterError),
+        (403, 'pods "x" is forbidden: exceeded quota: q, requested: pods=1', ClusterAway),
+        (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group ""', ClusterAway),
+        (401, "Unauthorized", ClusterAway),
+        (409, "the object has been modified", ClusterAway),
+    ],
+)
+def test_a_refusal_is_for_good_unless_somebody_may_mend_it(status: int, message: str, kind: type) -> None:
+    assert type(cluster_error(ApiError(status, message), "launching")) is kind
+
+
+class Server:
+    """Answers requests by what it was given, one after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def request(self, *_: Any, **__: Any) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, headers, body = answer
+        return urllib3.HTTPResponse(
+            io.BytesIO(json.dumps(body).encode()),
+            status=status,
+            headers=headers,
+            preload_content=False,
+            reason="reason",
+        )
+
+
+def api(*answers: Any) -> tuple[Api, Server, list[float]]:
+    server, slept = Server(*answers), []
+    made = client.ApiClient(client.Configuration(host="http://127.0.0.1:1"))
+    made.rest_client.pool_manager = server
+    return Api(made, slept.append), server, slept
+
+
+BUSY = (429, {"Retry-After": "2"}, {"message": "too many requests"})
+BROKEN = (503, {}, {"message": "etcd is away"})
+
+
+def test_what_is_busy_or_broken_is_asked_again_as_late_as_it_says() -> None:
+    made, server, slept = api(BUSY, BROKEN, urllib3.exceptions.ProtocolError("reset"), (200, {}, {"a": 1}))
+    assert made.request("GET", "/x") == {"a": 1}
+    assert server.answers == []
+    assert slept[0] >= 1.6
+    assert len(slept) == 3
+
+
+@pytest.mark.parametrize("answer", [BUSY, BROKEN, urllib3.exceptions.ConnectTimeoutError("slow")])
+def test_what_stays_so_is_away(answer: Any) -> None:
+    made, _, slept = api(*[answer] * 4)
+    with pytest.raises(ClusterAway):
+        made.request("GET", "/x")
+    assert len(slept) == 3
+
+
+def test_a_refusal_is_told_as_the_server_puts_it_and_not_asked_again() -> None:
+    made, _, slept = api((422, {}, {"message": "wrong"}))
+    with pytest.raises(ApiError, match="wrong") as caught:
+        made.request("POST", "/x", body={})
+    assert (caught.value.status, slept) == (422, [])
+    made, *_ = api((404, {}, "no JSON object"))
+    with pytest.raises(ApiError, match="no JSON"):
+        made.request("GET", "/x")
+
+
+def test_a_list_is_read_page_by_page() -> None:
+    pages = [
+        (200, {}, {"metadata": {"continue": "more"}, "items": [1, 2]}),
+        (200, {}, {"metadata": {}, "items": [3]}),
+    ]
+    made, *_ = api(*pages)
+    assert list(made.items("/x", "a=b")) == [1, 2, 3]
