@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -35,16 +36,18 @@ class Storm:
     """Kills processes until it is over, in an order that its seed decides."""
 
     def __init__(self, world: World, servers: list[Restartable], seed: int) -> None:
-        self.world, self.servers = world, servers
+        self.world = world
         self.blows: Counter[str] = Counter()
         self._random = random.Random(seed)
+        # Each server in its turn, so that a storm of any length strikes both.
+        self._next_server = cycle(self._random.sample(servers, len(servers)))
         self._over = threading.Event()
 
     def strike(self) -> None:
         """One blow after the other. Runs in the main thread: a server ends with the thread that started it."""
         while not self._over.wait(self._random.uniform(*PAUSE)) and self.blows.total() < BLOWS:
             if self.blows.total() % SERVER_EVERY == SERVER_EVERY - 1:
-                self._restart(self._random.choice(self.servers))
+                self._restart(next(self._next_server))
             else:
                 self._kill(self._random.choice(PROCESSES))
 
