@@ -1,6 +1,6 @@
 """When a flow is due: the points of a cron expression in a time zone.
 
-An expression is read as Debian's cron reads it (https://manpages.debian.org/stable/cron/crontab.5.en.html), by cronsim,
+An expression is read as Debian's cron reads it (crontab(5)), by cronsim,
 and stands for times of a clock on the wall. A time that the clock skips is due at the first instant after the gap; one
 that it shows twice is due the first time. Points that so fall together are one.
 """
