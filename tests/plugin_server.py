@@ -21,6 +21,7 @@ class Call:
     path: str
     headers: dict[str, str]
     body: Any
+    raw: bytes = b""
 
 
 @dataclass
@@ -49,8 +50,9 @@ def serving() -> Iterator[PluginServer]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            served.calls.append(Call(self.path, dict(self.headers), body))
+            raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = json.loads(raw)
+            served.calls.append(Call(self.path, dict(self.headers), body, raw))
             plugin = served.plugins.get(self.path)
             result = plugin(body) if plugin else (404, "no such plugin")
             status, content = result if isinstance(result, tuple) else (200, result)

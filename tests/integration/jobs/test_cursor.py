@@ -10,10 +10,11 @@ from sqlalchemy import func, select, update
 
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
+from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, cursor
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal, Rests
 from pipeline_core.jobs.submission import Submission, submit
-from pipeline_core.settings import Settings
+from pipeline_core.settings import Settings, settings
 from pipeline_core.stages import launch
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
@@ -194,3 +195,14 @@ def test_the_same_idempotency_key_gives_the_same_job(service_settings: Settings)
     assert submit(Submission.parse(raw), ADMIN, idempotency_key="k1", raw_hash="a") == first
     with transaction() as session:
         assert session.execute(select(func.count()).where(JobDocument.job_id == first)).scalar_one() == 1
+
+
+def test_pods_that_are_submitted_are_held_to_the_policy_where_one_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = taskset()
+    document["spec"]["roles"][0]["template"]["spec"]["hostNetwork"] = True
+    raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": document}
+    Submission.parse(raw)
+    monkeypatch.setenv("PIPELINE_POD_POLICY_SUBMITTED", "baseline")
+    settings.cache_clear()
+    with pytest.raises(WrongParameter, match="hostNetwork"):
+        Submission.parse(raw)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from typing import Any
+
+from standardwebhooks import Webhook
 
 from tests.installation import Installation, wait_for
 from tests.jobs import taskset
@@ -86,3 +89,34 @@ def test_a_disabled_subscriber_s_deliveries_rest_and_a_deleted_one_s_are_dropped
     service.wait_state(other, "succeeded")
     service.ask("DELETE", "/v1/features/resting")
     assert {delivery["status"] for delivery in deliveries(service, key, other)} == {"dropped"}
+
+
+def test_an_answer_that_comes_too_late_counts_for_nothing_and_the_same_delivery_comes_again(
+    service: Installation, plugins: PluginServer
+) -> None:
+    answers = threading.Event()
+
+    def late_once(event: dict[str, Any]) -> str:
+        if len(plugins.calls_of("/late")) == 1:
+            answers.wait(5)
+        return "OK"
+
+    selector = {"jobSelector": {"states": ["succeeded"]}}
+    key = hook(service, "late", plugins.plugin("/late", late_once), timeoutSeconds=1, **selector)
+    job_id = service.submit(taskset())
+    wait_for(lambda: len(plugins.calls_of("/late")) == 2, "the second try")
+    answers.set()
+    wait_for(lambda: deliveries(service, key, job_id)[0]["status"] == "delivered", "the delivery")
+    (delivery,) = deliveries(service, key, job_id)
+    assert delivery["attempts"] == 2
+    assert {call.headers["Idempotency-Key"] for call in plugins.calls_of("/late")} == {delivery["id"]}
+
+
+def test_a_subscriber_can_check_who_tells_it(service: Installation, plugins: PluginServer) -> None:
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    address = plugins.plugin("/signed", lambda event: "OK")
+    service.register("signed", {"pluginType": "LifeHook", "callAddress": address}, signingSecret=secret)
+    service.submit(taskset())
+    (call, *_) = wait_for(lambda: plugins.calls_of("/signed"), "a call")
+    headers = {name.lower(): value for name, value in call.headers.items()}
+    assert Webhook(secret).verify(call.raw, headers) == call.body

@@ -87,3 +87,29 @@ def test_a_suspension_that_times_out_stops_the_job(service: Installation, plugin
     service.register("timed", {"pluginType": "AccessGate", "callAddress": gate})
     job = service.wait_state(service.submit(taskset()), "stopped")
     assert job["reason"] == "the suspension by AccessGate.timed.tests has timed out"
+
+
+def test_a_suspension_that_times_out_resumes_the_job_if_its_gate_wished_so(
+    service: Installation, plugins: PluginServer
+) -> None:
+    answer = {"decision": "suspend", "suspendForSeconds": 0.5, "onTimeout": "resume"}
+    service.register("timed", {"pluginType": "AccessGate", "callAddress": plugins.plugin("/gate", lambda _: answer)})
+    job_id = service.submit(taskset())
+    service.wait_state(job_id, "succeeded")
+    assert len(plugins.calls_of("/gate")) == 1
+    (resumed,) = [entry for entry in service.get(f"/v1/job/trail/{job_id}") if entry["outcome"] == "resumed"]
+    assert resumed["actor"] == "pipeline"
+
+
+def test_a_resume_matches_again_what_is_gone_drops_out_and_what_is_new_is_asked(
+    service: Installation, plugins: PluginServer
+) -> None:
+    job_id = suspending(plugins, service)
+    service.put("/v1/features/turn-off/second")
+    new = plugins.plugin("/new", lambda packet: {"decision": "pass"})
+    service.register("new", {"pluginType": "AccessGate", "callAddress": new})
+    service.ask("DELETE", "/v1/features/first")
+    service.put(f"/v1/job/resume/{job_id}")
+    service.wait_state(job_id, "succeeded")
+    asked = [call.path for call in plugins.calls]
+    assert asked == ["/first", "/new"]

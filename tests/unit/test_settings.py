@@ -1,0 +1,52 @@
+"""Settings that depend on each other, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import Settings, settings
+
+
+@pytest.fixture(autouse=True)
+def _read_anew() -> Iterator[None]:
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+def test_a_stage_s_limits_are_in_their_order() -> None:
+    own = Settings()
+    longest_plugin = 300
+    assert max(own.stage_budget_seconds, longest_plugin) < own.soft_limit_seconds < own.hard_limit_seconds
+    assert own.hard_limit_seconds + own.lease_seconds < own.visibility_timeout_seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("PIPELINE_VISIBILITY_TIMEOUT_SECONDS", "60", "must be more than a stage's hard limit"),
+        ("PIPELINE_LEASE_SECONDS", "0.5", "must be at least 1"),
+        ("PIPELINE_STAGE_BUDGET_SECONDS", "soon", "PIPELINE_STAGE_BUDGET_SECONDS"),
+        ("PIPELINE_CLUSTER_DRIVER", "cloud", '"cloud" is not one of local, kubernetes, null'),
+        ("PIPELINE_PLUGIN_NETWORKS", "10.0.0.1/8", "PIPELINE_PLUGIN_NETWORKS"),
+        ("PIPELINE_SECRET_KEY", "hunter2", "must be keys of 32 bytes"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_what_would_be_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError) as refused:
+        settings()
+    assert name in refused.value.message
+    assert words in refused.value.message
+    if name == "PIPELINE_SECRET_KEY":
+        assert value not in refused.value.message
+
+
+def test_an_empty_variable_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINE_STAGE_BUDGET_SECONDS", "")
+    assert settings().stage_budget_seconds == Settings().stage_budget_seconds
