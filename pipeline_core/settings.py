@@ -49,15 +49,15 @@ def _path(env: Env, name: str) -> Path:
 
 
 def _keys(env: Env, name: str) -> str:
-    keys = str(env.str(name))
-    for word in keys.split(","):
+    keys = _words(env, name)
+    for word in keys:
         try:
-            fits = len(base64.urlsafe_b64decode(word.strip())) == KEY_BYTES
+            fits = len(base64.urlsafe_b64decode(word)) == KEY_BYTES
         except ValueError:
             fits = False
         if not fits:
             raise EnvError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
-    return keys
+    return ",".join(keys)
 
 
 def _integer(env: Env, name: str) -> int:
