@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, task_prerun, worker_init
+from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
 from kombu import Queue
 from kombu.transport.redis import Transport
 
@@ -131,7 +131,15 @@ def _configure_logging(**_: Any) -> None:
 
 
 @worker_init.connect
-def _install_publisher(**_: Any) -> None:
+def _publish_beside_consuming(**_: Any) -> None:
+    """For the pools whose tasks run in the process that consumes."""
+    from workers import publish
+
+    publish.install(consumes=True)
+
+
+@worker_process_init.connect
+def _publish(**_: Any) -> None:
     from workers import publish
 
     publish.install()

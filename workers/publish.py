@@ -29,9 +29,13 @@ TIMEOUT_SECONDS = 1.0
 _away_until = 0.0
 
 
-def install() -> None:
-    """Announce this process's wake-up calls through Celery. It must not consume: its patience with Redis is short."""
-    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "socket_timeout": TIMEOUT_SECONDS}
+def install(*, consumes: bool = False) -> None:
+    """Announce this process's wake-up calls through Celery.
+
+    One that consumes nothing has little patience with a Redis that does not answer; a consumer has to wait for messages.
+    """
+    if not consumes:
+        app.conf.broker_transport_options = {**app.conf.broker_transport_options, "socket_timeout": TIMEOUT_SECONDS}
     wakeups.publish_with(publish)
 
 
