@@ -117,7 +117,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -
     assert asked.wait(60)
     stopping = world.service.processes.pop("stages1")
     stopping.terminate()
-    wait_for(lambda: "Initiating Soft Shutdown" in world.service.log("stages1"), "the worker to have heard of it")
+    wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to have heard of it")
     answer.set()
     stopping.wait(60)
     world.plugins.plugins["/binder"] = plugin
