@@ -97,7 +97,7 @@ _CHANGING = "registry is changing"
 
 
 def keep_private(session: Session) -> None:
-    """Let what this session sees of the registry from now on be nobody else's: it may never be committed."""
+    """Let what `session` sees of the registry from now on be nobody else's: it may never be committed."""
     session.info[_CHANGING] = True
 
 
