@@ -67,3 +67,10 @@ def test_stages_hooks_and_ticks_have_queues_of_their_own() -> None:
     assert used == queues()
     assert len(set(used)) == len(used)
     assert CANARY not in routes
+
+
+def test_a_worker_that_leaks_is_replaced() -> None:
+    given = configuration(Settings())
+    idle_kilobytes = 110_000
+    assert idle_kilobytes * 2 < given["worker_max_memory_per_child"] < 1_000_000
+    assert 0 < given["worker_max_tasks_per_child"] <= 10_000
