@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from pipeline_core.clock import now
-from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins.packet import Endpoint, header_text
 from pipeline_core.plugins.signing import signature_headers
-
-_AUTHORIZATION = re.compile(r"[!-~]+(?: [!-~]+)*")
-
-
-def check_authorization(text: str, field: str = "authorization") -> None:
-    """Raises WrongParameter, without naming the secret, unless `text` can stand in an `Authorization` header."""
-    if not _AUTHORIZATION.fullmatch(text):
-        problem = "must be visible ASCII characters with single spaces between words, such as 'Bearer …'"
-        raise WrongParameter(f"{field} {problem}", errors={field: [problem]})
 
 
 def call_headers(

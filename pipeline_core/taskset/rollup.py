@@ -1,4 +1,4 @@
-"""From the states of replicas to those of roles, of the TaskSet and of the job."""
+"""From the states of replicas to those of roles and of the TaskSet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import Action, Event, Role
 
 _EVENTS = {ReplicaState.SUCCEEDED: Event.ROLE_SUCCEEDED, ReplicaState.FAILED: Event.ROLE_FAILED}
@@ -80,15 +80,6 @@ def taskset_state(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> 
         return verdict.state
     waiting = all(state is ReplicaState.WAITING for state in states.values())
     return ReplicaState.WAITING if waiting else ReplicaState.RUNNING
-
-
-def job_state(taskset: ReplicaState, before: JobState) -> JobState:
-    """The launched job's state by its TaskSet's; a new attempt of the whole TaskSet keeps the job running."""
-    if before.final:
-        return before
-    if before is JobState.RUNNING and taskset is ReplicaState.WAITING:
-        return before
-    return JobState(taskset.value)
 
 
 def roll_up(

@@ -6,8 +6,9 @@ import json
 import pytest
 from standardwebhooks import Webhook
 
+from pipeline_core.body import header_value
 from pipeline_core.errors import WrongParameter
-from pipeline_core.plugins.headers import call_headers, check_authorization
+from pipeline_core.plugins.headers import call_headers
 from pipeline_core.plugins.packet import Asking, Endpoint, Packet
 from pipeline_core.plugins.signing import check_secret
 from pipeline_core.plugins.text import clean
@@ -76,13 +77,12 @@ def test_any_other_secret_is_refused_and_not_repeated(secret: str) -> None:
 
 @pytest.mark.parametrize("text", ["Bearer abc.def", "Basic dXNlcg==", "token"])
 def test_an_authorization_is_visible_ascii(text: str) -> None:
-    check_authorization(text)
+    assert header_value(text)
 
 
 @pytest.mark.parametrize("text", ["", " Bearer x", "Bearer x\r\nX: y", "Bearer ä", "Bearer x\n", "a\x00b"])
 def test_any_other_authorization_is_refused(text: str) -> None:
-    with pytest.raises(WrongParameter, match="authorization must be visible ASCII"):
-        check_authorization(text)
+    assert not header_value(text)
 
 
 def test_an_idempotency_key_names_the_question_and_fits_a_header() -> None:

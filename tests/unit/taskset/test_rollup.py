@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import Action, Event, EventRule, Role, roles
-from pipeline_core.taskset.rollup import Verdict, job_state, role_state, roll_up, taskset_state, taskset_verdict
+from pipeline_core.taskset.rollup import Verdict, role_state, roll_up, taskset_state, taskset_verdict
 
 CASES = Path(__file__).parents[2] / "cases"
 W, R, S, F, X = ReplicaState
@@ -158,21 +158,3 @@ def test_verdicts_stand_when_replicas_end_otherwise_while_they_are_stopped() -> 
 def test_nothing_known_is_waiting() -> None:
     result = roll_up(read([{"name": "a"}]), {})
     assert (result.roles, result.state, result.verdict, result.stop) == ({"a": W}, W, None, frozenset())
-
-
-@pytest.mark.parametrize(
-    ("taskset", "before", "after"),
-    [
-        (W, JobState.WAITING, JobState.WAITING),
-        (R, JobState.WAITING, JobState.RUNNING),
-        (W, JobState.RUNNING, JobState.RUNNING),
-        (S, JobState.RUNNING, JobState.SUCCEEDED),
-        (F, JobState.WAITING, JobState.FAILED),
-        (S, JobState.STOPPED, JobState.STOPPED),
-        (R, JobState.FAILED, JobState.FAILED),
-    ],
-)
-def test_a_job_follows_its_taskset_and_a_new_attempt_keeps_it_running(
-    taskset: ReplicaState, before: JobState, after: JobState
-) -> None:
-    assert job_state(taskset, before) is after
