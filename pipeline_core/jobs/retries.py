@@ -37,18 +37,22 @@ def next_at(document: Mapping[str, Any], known: Known, states: Mapping[str, Repl
 
     `states` are the roles' states: replicas of a role that has ended are not tried again.
     """
+    roles = {role.name: role for role in roles_of(document)}
     times = [
-        (report.finished_at or now()) + timedelta(seconds=role.retry.delay)
-        for role in roles_of(document)
-        if not states[role.name].ended
+        _again_at(roles[report.role], report)
         for report in known.values()
-        if _waits(role, report)
+        if report.role in roles and _waits(roles[report.role], states[report.role], report)
     ]
     return min(times, default=None)
 
 
-def _waits(role: Role, report: ReplicaReport) -> bool:
-    return report.role == role.name and report.state is ReplicaState.FAILED and role.retry.allows(report.attempt)
+def _waits(role: Role, state: ReplicaState, tried: ReplicaReport | Replica) -> bool:
+    """Whether a replica is to be tried again, while its role stands like this."""
+    return not state.ended and tried.state == ReplicaState.FAILED and role.retry.allows(tried.attempt)
+
+
+def _again_at(role: Role, tried: ReplicaReport | Replica) -> datetime:
+    return (tried.finished_at or now()) + timedelta(seconds=role.retry.delay)
 
 
 def due(limit: int) -> list[str]:
@@ -72,16 +76,12 @@ def begin(job_id: str) -> Unit | None:
         states = session.scalar(select(JobDocument.roles).where(JobDocument.job_id == job_id)) or {}
         roles = {role.name: role for role in roles_of(document)}
         rows = session.scalars(select(Replica).where(Replica.job_id == job_id)).all()
-        waiting = [
-            row
-            for row in rows
-            if row.state == ReplicaState.FAILED
-            and not ReplicaState(states.get(row.role, ReplicaState.WAITING)).ended
-            and roles[row.role].retry.allows(row.attempt)
-        ]
         later = []
-        for row in waiting:
-            at = (row.finished_at or now()) + timedelta(seconds=roles[row.role].retry.delay)
+        for row in rows:
+            role, state = roles[row.role], ReplicaState(states.get(row.role, ReplicaState.WAITING))
+            if not _waits(role, state, row):
+                continue
+            at = _again_at(role, row)
             if at > now():
                 later.append(at)
                 continue
