@@ -39,7 +39,7 @@ def create_app() -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["token"] = tokens.TokenID
-    app.extensions[LIMIT] = FailureLimit()
+    app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
     request_ids.install(app)
     app.register_error_handler(Exception, envelope.failure)
     app.after_request(_harden)

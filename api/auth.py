@@ -24,21 +24,21 @@ ADMIN: Final = "admin"
 
 Needed = Privilege | Literal["admin"]
 
-FAILURES = 60
-"""Invalid credentials that one address may send within `WINDOW_SECONDS`, to one process."""
 WINDOW_SECONDS = 60.0
+"""The span within which failures are counted."""
 ADDRESSES = 10_000
 """Addresses and credentials that are remembered; the longest unseen is forgotten first."""
 
 
 class FailureLimit:
-    """Counts invalid credentials by address.
+    """Counts invalid credentials by address, of which so many may come within `WINDOW_SECONDS`.
 
     A blocked address is not heard any more, so that it cannot make the server hash its guesses; only credentials that
     have worked before are, so that nobody is locked out by someone behind the same address.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, failures: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = failures
         self._clock = clock
         self._lock = threading.Lock()
         self._key = secrets.token_bytes(32)
@@ -48,7 +48,7 @@ class FailureLimit:
     def check(self, address: str, credential: str) -> None:
         """Raises TooManyFailures when the address is blocked and the credential is not one that has worked."""
         failures = self._failures.get(address)
-        if not failures or len(failures) < FAILURES:
+        if not failures or len(failures) < self._most:
             return
         with self._lock:
             left = failures[0] + WINDOW_SECONDS - self._clock()
@@ -61,8 +61,8 @@ class FailureLimit:
         """Note a credential that was refused."""
         with self._lock:
             self._known.pop(self._digest(credential), None)
-            # The newest FAILURES are enough: the oldest of them says how long the block lasts.
-            self._failures.setdefault(address, deque(maxlen=FAILURES)).append(self._clock())
+            # The newest are enough: the oldest of them says how long the block lasts.
+            self._failures.setdefault(address, deque(maxlen=self._most)).append(self._clock())
             self._failures.move_to_end(address)
             _trim(self._failures)
 

@@ -287,6 +287,13 @@ class Settings:
     log_followers: int = _setting(
         _integer, 16, "Log followers that one API process serves at a time.", unit="followers"
     )
+    failed_logins: int = _setting(
+        _integer,
+        60,
+        "Requests with an invalid token that one address may send within a minute, to each API process. Beyond, only "
+        "tokens that have worked there before are heard.",
+        unit="requests",
+    )
     trusted_proxies: int = _setting(
         _integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies"
     )
@@ -300,6 +307,7 @@ class Settings:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
             (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
+            (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
             (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
             (
                 self.hard_limit_seconds + self.lease_seconds < self.visibility_timeout_seconds,

@@ -18,7 +18,14 @@ def api(
     directory = tmp_path_factory.mktemp("contract")
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
-        installed(directory, database_url, redis_url, PIPELINE_CLUSTER_DRIVER="null") as installation,
+        installed(
+            directory,
+            database_url,
+            redis_url,
+            PIPELINE_CLUSTER_DRIVER="null",
+            # Every check of an operation sends invalid tokens; how fast depends on the machine.
+            PIPELINE_FAILED_LOGINS="100000",
+        ) as installation,
     ):
         installation.start("api")
         wait_for(lambda: installation.ask("GET", "/readyz").status_code == 200, "the API")

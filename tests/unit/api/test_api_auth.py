@@ -4,8 +4,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from api import auth
-from api.auth import FAILURES, WINDOW_SECONDS, FailureLimit
+from api.auth import WINDOW_SECONDS, FailureLimit
 from pipeline_core.errors import TooManyFailures
+
+FAILURES = 60
 
 
 class Clock:
@@ -22,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def limit(clock: Clock) -> FailureLimit:
-    return FailureLimit(clock)
+    return FailureLimit(FAILURES, clock)
 
 
 def exhaust(limit: FailureLimit, address: str) -> None:
