@@ -4,6 +4,18 @@ from pipeline_core.database.models.audit import AuditEntry
 from pipeline_core.database.models.base import Base, table
 from pipeline_core.database.models.events import POSITIONS, Delivery, DeliveryStatus, Event
 from pipeline_core.database.models.features import Feature, Plugin, Registry
+from pipeline_core.database.models.flows import (
+    BackfillState,
+    PortLease,
+    RunDocument,
+    RunSignal,
+    StoredBackfill,
+    StoredFlow,
+    StoredRun,
+    StoredTask,
+    TaskAttempt,
+    TemplateRevision,
+)
 from pipeline_core.database.models.jobs import (
     Cleanup,
     IdempotencyKey,
@@ -21,6 +33,7 @@ __all__ = [
     "POSITIONS",
     "AdminPassword",
     "AuditEntry",
+    "BackfillState",
     "Base",
     "Cleanup",
     "Delivery",
@@ -32,10 +45,19 @@ __all__ = [
     "JobDocument",
     "Lease",
     "Plugin",
+    "PortLease",
     "Registry",
     "Replica",
+    "RunDocument",
+    "RunSignal",
     "Sign",
     "Step",
+    "StoredBackfill",
+    "StoredFlow",
+    "StoredRun",
+    "StoredTask",
+    "TaskAttempt",
+    "TemplateRevision",
     "Token",
     "TrailEntry",
     "table",

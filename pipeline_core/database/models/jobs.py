@@ -55,6 +55,8 @@ class Job(Base):
     exit_code: Mapped[int | None]
     exit_diagnostics: Mapped[str] = mapped_column(default="")
     retry_of: Mapped[Id | None]
+    # The run of a flow that the job is a task of: it is told of every change.
+    run_id: Mapped[Id | None]
     submitted_by: Mapped[str] = mapped_column(default="")
     request_id: Mapped[str] = mapped_column(default="")
 

@@ -1,0 +1,45 @@
+"""Flows and templates as they are stored, for those who start runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core.body import shown
+from pipeline_core.database.models import StoredFlow, TemplateRevision
+from pipeline_core.errors import NotFound
+from pipeline_core.flows.catalogue import Catalogue
+from pipeline_core.flows.names import identity
+from pipeline_core.flows.site import Site
+from pipeline_core.flows.templates import read_templates
+
+
+def find(session: Session, name: str, *, lock: bool = False) -> StoredFlow:
+    """The flow of that name, in either spelling; with `lock` its row is the caller's until the transaction ends.
+
+    Raises NotFound.
+    """
+    query = select(StoredFlow).where(StoredFlow.key == identity(name))
+    flow = session.scalar(query.with_for_update(key_share=True) if lock else query)
+    if flow is None:
+        raise NotFound(f"There is no flow {shown(name)}.")
+    return flow
+
+
+def template_documents(session: Session) -> dict[str, Mapping[str, Any]]:
+    """The imported templates as they count now, by name."""
+    newest = (
+        select(TemplateRevision.name, TemplateRevision.document)
+        .distinct(TemplateRevision.name)
+        .order_by(TemplateRevision.name, TemplateRevision.revision.desc())
+    )
+    return {name: document for name, document in session.execute(newest) if document is not None}
+
+
+def catalogue(session: Session, site: Site) -> Catalogue:
+    """The templates that flows may use now."""
+    documents = template_documents(session)
+    return Catalogue(read_templates(documents, site).values() if documents else ())
