@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import ColumnElement, delete, exists, func, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core import signs
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job, StoredRun
+from pipeline_core.flows.ids import new_run_id
 from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.settings import settings
 
@@ -20,17 +22,19 @@ IDEMPOTENCY_KEY_HOURS = 24
 
 
 def enforce(limit: int) -> int:
-    """Delete at most so many jobs and keys whose time is over; how many it were. Raises Unavailable, ClusterAway.
+    """Delete at most so many jobs, runs and keys whose time is over; how many it were. Raises Unavailable, ClusterAway.
 
     What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
     """
     moment = now()
     kept_days = settings().retention_days
-    jobs = old_jobs(moment - timedelta(days=kept_days), limit) if kept_days else []
+    before = moment - timedelta(days=kept_days)
+    jobs = old_jobs(before, limit) if kept_days else []
     if jobs:
         cluster().prune(jobs)
         delete_jobs(jobs)
-    return len(jobs) + delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + signs.forget()
+    runs = delete_runs(before, limit) if kept_days else 0
+    return len(jobs) + runs + delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + signs.forget()
 
 
 def old_jobs(before: datetime, limit: int) -> list[str]:
@@ -42,13 +46,33 @@ def old_jobs(before: datetime, limit: int) -> list[str]:
             Job.id < new_job_id(before),
             Job.finished_at < before,
             func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
-            ~exists().where(Delivery.job_id == Job.id, Delivery.status == DeliveryStatus.WAITING),
+            ~_still_told(Job.id),
         )
         .order_by(Job.id)
         .limit(limit)
     )
     with transaction() as session:
         return list(session.scalars(query))
+
+
+def delete_runs(before: datetime, limit: int) -> int:
+    """Delete runs of flows that ended before then, with their tasks and alerts, unless somebody is still to be told; how
+    many."""
+    old = (
+        select(StoredRun.id)
+        .where(StoredRun.id < new_run_id(before), StoredRun.finished_at < before, ~_still_told(StoredRun.id))
+        .order_by(StoredRun.id)
+        .limit(limit)
+    )
+    with transaction() as session:
+        runs = list(session.scalars(old))
+        session.execute(delete(Delivery).where(Delivery.subject_id.in_(runs)))
+        session.execute(delete(StoredRun).where(StoredRun.id.in_(runs)))
+    return len(runs)
+
+
+def _still_told(subject: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    return exists().where(Delivery.subject_id == subject, Delivery.status == DeliveryStatus.WAITING)
 
 
 def delete_jobs(job_ids: Sequence[str]) -> None:

@@ -209,7 +209,18 @@ class Settings:
     )
     rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may ask for none.")
     mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
-    alert_url: str = _setting(_text, "", "Where changes of the states of runs are sent that somebody wants to hear of.")
+    alert_url: str = _setting(
+        _text, "", "Where changes of the states of runs are sent that somebody wants to hear of. Empty: nowhere."
+    )
+    alert_authorization: str = _setting(_text, "", "What alerts carry in the header `Authorization`.", secret=True)
+    alert_signing_secret: str = _setting(
+        _text, "", "What alerts are signed with (`whsec_` and base64), as calls of plugins are.", secret=True
+    )
+    public_url: str = _setting(
+        _text,
+        "",
+        "The address at which people reach the service, as `https://pipeline.example`: alerts link to runs there.",
+    )
     collector_image: str = _setting(
         _text,
         "",
@@ -268,7 +279,8 @@ class Settings:
     retention_days: float = _setting(
         _number,
         90.0,
-        "How long jobs are kept after they have ended, with all that belongs to them; then they are deleted. 0: for ever.",
+        "How long jobs and runs are kept after they have ended, with all that belongs to them; then they are deleted. 0: for "
+        "ever.",
         unit="days",
     )
     task_events: bool = _setting(

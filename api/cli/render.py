@@ -267,11 +267,13 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
 
 
 def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
-    fields = ("id", "jobID", "sequence", "plugin", "status", "attempts", "lastAnswer")
+    fields = ("sequence", "plugin", "status", "attempts", "lastAnswer")
     yield table(
-        ["DELIVERY", "JOB", "#", "PLUGIN", "STATUS", "TRIES", "LAST ANSWER", "NEXT TRY"],
+        ["DELIVERY", "JOB OR RUN", "#", "PLUGIN", "STATUS", "TRIES", "LAST ANSWER", "NEXT TRY"],
         [
             [
+                delivery.get("id"),
+                delivery.get("jobID") or delivery.get("runID"),
                 *(delivery.get(field) for field in fields),
                 moment(delivery.get("nextAt")) if delivery.get("status") == "waiting" else "",
             ]

@@ -31,7 +31,7 @@ def delivery_list(call: Call) -> Page:
             session,
             plugin=call.query.get("plugin"),
             status=call.query.get("status"),
-            job_id=call.query.get("jobID"),
+            subject_id=call.query.get("jobID") or call.query.get("runID"),
             limit=limit,
             offset=offset,
         )

@@ -194,6 +194,7 @@ class DeliveryList(Pages):
         metadata={"pattern": comma_list(STATUSES), "description": "Statuses, separated by commas; any case."},
     )
     jobID = fields.String(validate=validate.Length(1, 64))
+    runID = fields.String(validate=validate.Length(1, 64), metadata={"description": "The run of which alerts tell."})
 
 
 class RedeliverQuery(Query):
@@ -212,8 +213,11 @@ class DeliveryItem(Schema):
     """One event on its way to one subscriber."""
 
     id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
-    jobID = fields.String(required=True)
-    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job."})
+    jobID = fields.String(required=True, allow_none=True)
+    runID = fields.String(
+        required=True, allow_none=True, metadata={"description": "In place of a job: the run of which an alert tells."}
+    )
+    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, or its run."})
     state = fields.String(required=True)
     plugin = fields.String(required=True)
     status = fields.String(required=True, validate=validate.OneOf(STATUSES))

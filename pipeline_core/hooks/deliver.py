@@ -18,6 +18,7 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
 from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
+from pipeline_core.hooks import alerts
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.client import hook_client
@@ -32,7 +33,7 @@ class Telling:
     """A claimed delivery, with all that is needed to make it."""
 
     delivery_id: str
-    job_id: str
+    subject_id: str
     sequence: int
     state: str
     plugin_key: str
@@ -70,10 +71,10 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
 
 
 def blocked() -> ColumnElement[bool]:
-    """Whether an earlier delivery of the same job to the same subscriber is still waiting."""
+    """Whether an earlier delivery of the same subject to the same subscriber is still waiting."""
     earlier = aliased(Delivery)
     return exists().where(
-        earlier.job_id == Delivery.job_id,
+        earlier.subject_id == Delivery.subject_id,
         earlier.plugin_key == Delivery.plugin_key,
         earlier.sequence < Delivery.sequence,
         earlier.status == DeliveryStatus.WAITING,
@@ -84,13 +85,12 @@ def blocked() -> ColumnElement[bool]:
 def claim(delivery_id: str, owner: str) -> Telling | None:
     """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
     with transaction() as session:
-        plugins = snapshot.current(session)
         key = session.execute(select(Delivery.plugin_key).where(Delivery.id == delivery_id)).scalar_one_or_none()
-        plugin = plugins.get(key) if key else None
-        if plugin is None:
+        endpoint = _subscriber(session, key) if key else None
+        if endpoint is None:
             return None
         # The call takes at most the subscriber's time-out, and what comes before and after it is short.
-        lease = timedelta(seconds=plugin.timeout_seconds + settings().lease_seconds)
+        lease = timedelta(seconds=endpoint.timeout_seconds + settings().lease_seconds)
         row = session.execute(
             update(Delivery)
             .where(
@@ -101,25 +101,46 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
                 ~blocked(),
             )
             .values(lease_owner=owner, lease_until=func.now() + lease, attempts=Delivery.attempts + 1)
-            .returning(Delivery.event_id, Delivery.attempts, Delivery.give_up_at)
+            .returning(
+                Delivery.event_id,
+                Delivery.subject_id,
+                Delivery.sequence,
+                Delivery.body,
+                Delivery.attempts,
+                Delivery.give_up_at,
+            )
         ).one_or_none()
         if row is None:
             return None
-        event, job = session.execute(
-            select(Event, Job).join(Job, Job.id == Event.job_id).where(Event.id == row.event_id)
-        ).one()
+        told, request_id = _told(session, row.event_id, row.body)
         return Telling(
             delivery_id=delivery_id,
-            job_id=event.job_id,
-            sequence=event.sequence,
-            state=event.state,
-            plugin_key=plugin.key,
+            subject_id=row.subject_id,
+            sequence=row.sequence,
+            state=told.get("state") or told["currentState"],
+            plugin_key=endpoint.key,
             attempt=row.attempts,
             give_up_at=row.give_up_at,
-            endpoint=replace(plugin.endpoint, max_attempts=1),
-            body=json.dumps(body(event, job, now()), ensure_ascii=False).encode(),
-            request_id=job.request_id,
+            endpoint=endpoint,
+            body=json.dumps(told, ensure_ascii=False).encode(),
+            request_id=request_id,
         )
+
+
+def _subscriber(session: Session, key: str) -> Endpoint | None:
+    """Whom to call, once for each try; None when there is none of that key, or its feature is disabled."""
+    if key == alerts.RECEIVER:
+        return alerts.receiver(settings())
+    plugin = snapshot.current(session).get(key)
+    return replace(plugin.endpoint, max_attempts=1) if plugin else None
+
+
+def _told(session: Session, event_id: int | None, alert: Any) -> tuple[dict[str, Any], str]:
+    """What is told, and the ID of the request that led to it."""
+    if event_id is None:
+        return {**alert, "currentTime": rfc3339(now())}, ""
+    event, job = session.execute(select(Event, Job).join(Job, Job.id == Event.job_id).where(Event.id == event_id)).one()
+    return body(event, job, now()), job.request_id
 
 
 def body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
@@ -147,12 +168,13 @@ def tell(telling: Telling) -> Verdict:
         reply = hook_client().call(
             telling.endpoint,
             telling.body,
-            job_id=telling.job_id,
+            job_id=telling.subject_id,
             idempotency_key=telling.delivery_id,
             deadline=time.monotonic() + telling.endpoint.timeout_seconds,
             request_id=telling.request_id,
         )
-        word = answers.acknowledgement(reply.body)
+        read = answers.receipt if telling.plugin_key == alerts.RECEIVER else answers.acknowledgement
+        word = read(reply.body)
     except (NoRoom, CircuitOpen) as failure:
         return Verdict(DeliveryStatus.WAITING, failure.cause, max(failure.retry_after or 0.0, 1.0), counted=False)
     except CallFailed as failure:
@@ -197,15 +219,15 @@ def finish(telling: Telling, owner: str, verdict: Verdict) -> None:
             .returning(Delivery.id)
         ).one_or_none()
         if written and status is not DeliveryStatus.WAITING:
-            follow(session, telling.job_id, telling.plugin_key)
+            follow(session, telling.subject_id, telling.plugin_key)
 
 
-def follow(session: Session, job_id: str, plugin_key: str) -> None:
-    """Wake whoever is next in the line of a job and a subscriber."""
+def follow(session: Session, subject_id: str, plugin_key: str) -> None:
+    """Wake whoever is next in the line of a subject and a subscriber."""
     following = (
         select(Delivery.id)
         .where(
-            Delivery.job_id == job_id,
+            Delivery.subject_id == subject_id,
             Delivery.plugin_key == plugin_key,
             Delivery.status == DeliveryStatus.WAITING,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
@@ -15,6 +15,7 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.hooks import alerts
 from pipeline_core.hooks.deliver import blocked
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.plugins.health import circuit
@@ -66,7 +67,8 @@ def _due() -> list[ColumnElement[bool]]:
 
 def _subscribers_owed(session: Session) -> list[str]:
     owed = exists().where(Delivery.plugin_key == Plugin.key, *_due())
-    return list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), owed)))
+    keys = list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), owed)))
+    return [*keys, alerts.RECEIVER] if alerts.receiver(settings()) else keys
 
 
 def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
@@ -85,7 +87,7 @@ def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
 def give_up() -> int:
     """End the deliveries that were tried (or rested) for too long, and those whose subscriber is no more; how many."""
     over = Delivery.give_up_at < func.now()
-    gone = ~exists().where(Plugin.key == Delivery.plugin_key)
+    gone = and_(Delivery.plugin_key != alerts.RECEIVER, ~exists().where(Plugin.key == Delivery.plugin_key))
     with transaction() as session:
         return len(
             session.execute(
@@ -107,10 +109,11 @@ def give_up() -> int:
 
 
 def view(delivery: Delivery, state: str) -> dict[str, Any]:
-    """One delivery as the API shows it."""
+    """One delivery as the API shows it; `state` is that which its subscriber is told of."""
+    own = "jobID" if delivery.event_id else "runID"
     return {
         "id": delivery.id,
-        "jobID": delivery.job_id,
+        **{subject: delivery.subject_id if subject == own else None for subject in ("jobID", "runID")},
         "sequence": delivery.sequence,
         "state": state,
         "plugin": delivery.plugin_key,
@@ -129,7 +132,7 @@ def listing(
     *,
     plugin: str | None = None,
     status: str | None = None,
-    job_id: str | None = None,
+    subject_id: str | None = None,
     limit: int,
     offset: int,
 ) -> tuple[list[dict[str, Any]], int]:
@@ -139,19 +142,18 @@ def listing(
         conditions.append(Delivery.plugin_key == plugin)
     if status:
         conditions.append(Delivery.status.in_(_statuses(status)))
-    if job_id:
-        conditions.append(Delivery.job_id == job_id)
+    if subject_id:
+        conditions.append(Delivery.subject_id == subject_id)
     rows = session.execute(
         select(Delivery, Event.state)
-        .join(Event, Event.id == Delivery.event_id)
+        .outerjoin(Event, Event.id == Delivery.event_id)
         .where(*conditions)
-        .order_by(Delivery.job_id.desc(), Delivery.sequence.desc(), Delivery.id.desc())
+        .order_by(Delivery.subject_id.desc(), Delivery.sequence.desc(), Delivery.id.desc())
         .limit(limit)
         .offset(offset)
     )
-    return [view(delivery, state) for delivery, state in rows], count_up_to(
-        session, select(Delivery.id).where(*conditions)
-    )
+    found = [view(delivery, state or (delivery.body or {})["state"]) for delivery, state in rows]
+    return found, count_up_to(session, select(Delivery.id).where(*conditions))
 
 
 def _statuses(text: str) -> list[DeliveryStatus]:
@@ -182,7 +184,8 @@ def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
 
 def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
     """Send all deliveries that this subscriber was not told of once more; how many. Raises NotFound."""
-    if session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is None:
+    known = session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is not None
+    if not known and plugin_key != alerts.RECEIVER:
         raise NotFound(f"There is no plugin {shown(plugin_key)}.")
     count = _send_again(session, Delivery.plugin_key == plugin_key)
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})

@@ -159,7 +159,7 @@ def record_event(
             insert(Delivery).values(
                 id=delivery_id,
                 event_id=event_id,
-                job_id=job.id,
+                subject_id=job.id,
                 sequence=job.event_sequence,
                 plugin_key=plugin.key,
                 status=DeliveryStatus.WAITING,

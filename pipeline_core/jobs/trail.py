@@ -33,8 +33,10 @@ def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
 def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
     """Every change of a job's state, in order, with the standing of its deliveries. Raises NotFound."""
     visible(session, job_id, actor)
-    deliveries: dict[int, list[Delivery]] = defaultdict(list)
-    for delivery in session.scalars(select(Delivery).where(Delivery.job_id == job_id).order_by(Delivery.plugin_key)):
+    deliveries: dict[int | None, list[Delivery]] = defaultdict(list)
+    for delivery in session.scalars(
+        select(Delivery).where(Delivery.subject_id == job_id).order_by(Delivery.plugin_key)
+    ):
         deliveries[delivery.event_id].append(delivery)
     changes = session.scalars(select(Event).where(Event.job_id == job_id).order_by(Event.sequence))
     return [views.event(change, deliveries[change.id]) for change in changes]

@@ -121,6 +121,14 @@ def acknowledgement(body: bytes) -> Acknowledgement:
         raise BadAnswer(f"answered '{clean(body)}'; OK, RE or EX was expected") from None
 
 
+def receipt(body: bytes) -> Acknowledgement:
+    """The answer of an alert's receiver, which need not know our words: whatever it says but RE and EX means OK."""
+    try:
+        return acknowledgement(body)
+    except BadAnswer:
+        return Acknowledgement.OK
+
+
 def _document(body: bytes) -> Any:
     try:
         return strict_json.parse(body)

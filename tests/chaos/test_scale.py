@@ -157,7 +157,7 @@ def insert_due_deliveries(url: str, plugin_key: str, count: int) -> list[str]:
         )
         execute_values(
             cursor,
-            "INSERT INTO deliveries (id, event_id, job_id, sequence, plugin_key, status, attempts, last_answer, created_at,"
+            "INSERT INTO deliveries (id, event_id, subject_id, sequence, plugin_key, status, attempts, last_answer, created_at,"
             " next_at, give_up_at) VALUES %s",
             [
                 (new_delivery_id(moment), event, job, number, plugin_key, "waiting", 3, "", moment, moment,

@@ -136,7 +136,7 @@ class World:
         open_jobs = (
             "SELECT name, state, stage, reason, cleanup FROM jobs WHERE id = ANY(%s)"
             " AND (finished_at IS NULL OR cleanup = 'pending'"
-            " OR EXISTS (SELECT FROM deliveries d WHERE d.job_id = jobs.id AND d.status = 'waiting'))"
+            " OR EXISTS (SELECT FROM deliveries d WHERE d.subject_id = jobs.id AND d.status = 'waiting'))"
         )
         try:
             wait_for(lambda: not self.rows(open_jobs, ids), "the jobs to end", seconds)
@@ -190,7 +190,7 @@ class World:
         job_id = self.jobs[name]
         written = self.rows("SELECT sequence, state FROM events WHERE job_id = %s ORDER BY sequence", job_id)
         assert written == list(enumerate(events, 1))
-        statuses = self.rows("SELECT sequence, status FROM deliveries WHERE job_id = %s ORDER BY sequence", job_id)
+        statuses = self.rows("SELECT sequence, status FROM deliveries WHERE subject_id = %s ORDER BY sequence", job_id)
         assert statuses == [(sequence, "delivered") for sequence, _ in written]
         told = [call for call in self._calls(job_id) if call.path == "/hook"]
         ids: dict[int, set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Events: every change of a job's state; and deliveries: each event's way to each subscriber."""
+"""Events: every change of a job's state; and deliveries: the way of each event, and of each alert, to each subscriber."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from sqlalchemy import BigInteger, ForeignKey, Index, Sequence, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pipeline_core.database.models.base import Base, Id, Serial, Timestamp
+from pipeline_core.database.models.base import Base, Document, Id, Serial, Timestamp
 
 
 class DeliveryStatus(StrEnum):
@@ -54,16 +54,18 @@ class Event(Base):
 class Delivery(Base):
     """One event for one subscriber. `id` is the `webhook-id`: the same on every try.
 
-    Within a job and a subscriber, deliveries go out in the order of `sequence`, one after the other.
+    `subject_id` is the job that changed; or the run, of which an alert tells: that has no event, and its `body` from the
+    beginning. Within a subject and a subscriber, deliveries go out in the order of `sequence`, one after the other.
     """
 
     __tablename__ = "deliveries"
 
     id: Mapped[Id] = mapped_column(primary_key=True)
-    event_id: Mapped[int] = mapped_column(ForeignKey("events.id", ondelete="CASCADE"))
-    job_id: Mapped[Id]
+    event_id: Mapped[int | None] = mapped_column(ForeignKey("events.id", ondelete="CASCADE"))
+    subject_id: Mapped[Id]
     sequence: Mapped[int]
     plugin_key: Mapped[str]
+    body: Mapped[Document | None]
     status: Mapped[str] = mapped_column(default=DeliveryStatus.WAITING)
     attempts: Mapped[int] = mapped_column(default=0)
     last_answer: Mapped[str] = mapped_column(default="")
@@ -78,7 +80,7 @@ class Delivery(Base):
 
     __table_args__ = (
         Index("ix_deliveries_due", "plugin_key", "next_at", postgresql_where=text("status = 'waiting'")),
-        Index(None, "job_id", "plugin_key", "sequence"),
+        Index(None, "subject_id", "plugin_key", "sequence"),
         Index(None, "plugin_key", "status", "id"),
         Index(None, "event_id"),
     )

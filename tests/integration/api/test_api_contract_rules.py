@@ -171,8 +171,9 @@ def test_a_delivery_past_its_time_is_exhausted_and_can_be_sent_again(admin: Any)
             ("dropped", "dropped", past),
             ("refused", "exception", past),
         ):
-            session.add(Delivery(id=name, event_id=event_id, job_id=job_id, sequence=1, plugin_key=f"LifeHook.{name}.platform",
-                                 attempts=3, last_answer="RE", created_at=past, next_at=past, give_up_at=give_up_at,
+            session.add(Delivery(id=name, event_id=event_id, subject_id=job_id, sequence=1,
+                                 plugin_key=f"LifeHook.{name}.platform", attempts=3, last_answer="RE",
+                                 created_at=past, next_at=past, give_up_at=give_up_at,
                                  status=status))  # fmt: skip
     assert deliveries.give_up() == 1
 

@@ -261,7 +261,7 @@ def test_events_say_how_each_delivery_stands(admin: Any) -> None:
     job_id = admin.submit()
     with transaction() as session:
         (event_id,) = session.connection().exec_driver_sql("SELECT id FROM events").one()
-        session.add(Delivery(id="d1", event_id=event_id, job_id=job_id, sequence=1, plugin_key="LifeHook.f.a", attempts=3,
+        session.add(Delivery(id="d1", event_id=event_id, subject_id=job_id, sequence=1, plugin_key="LifeHook.f.a", attempts=3,
                              last_answer="RE", created_at=now(), next_at=now(), give_up_at=now()))  # fmt: skip
     (event,) = admin.payload("GET", f"/v1/job/events/{job_id}")
     (delivery,) = event["deliveries"]

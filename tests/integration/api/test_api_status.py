@@ -133,7 +133,7 @@ def test_deliveries_lag_is_the_age_of_what_was_not_acknowledged(admin: Any) -> N
         created = now() - timedelta(minutes=10)
         session.add(
             Delivery(
-                id=new_delivery_id(created), event_id=event, job_id=job_id, sequence=1, plugin_key="bell",
+                id=new_delivery_id(created), event_id=event, subject_id=job_id, sequence=1, plugin_key="bell",
                 created_at=created, next_at=now() + timedelta(minutes=1), give_up_at=now() + timedelta(days=1),
             )
         )  # fmt: skip

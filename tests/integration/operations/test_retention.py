@@ -22,10 +22,16 @@ from pipeline_core.database.models import (
     Job,
     JobDocument,
     Replica,
+    RunSignal,
     Sign,
     Step,
+    StoredFlow,
+    StoredRun,
+    StoredTask,
+    TaskAttempt,
     TrailEntry,
 )
+from pipeline_core.flows.ids import new_flow_id, new_run_id
 from pipeline_core.jobs.ids import new_delivery_id, new_job_id
 from pipeline_core.settings import Settings, settings
 
@@ -49,7 +55,7 @@ def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     cluster = Cluster()
     monkeypatch.setattr(retention, "cluster", lambda: cluster)
     with transaction() as session:
-        session.execute(text("TRUNCATE jobs, deliveries, idempotency_keys, signs, audit CASCADE"))
+        session.execute(text("TRUNCATE jobs, flows, deliveries, idempotency_keys, signs, audit CASCADE"))
     return cluster
 
 
@@ -77,7 +83,7 @@ def store(
                 Replica(job_id=job_id, role="w", index=0, state="succeeded"),
                 Step(job_id=job_id, epoch=0, stage="gates", owed_since=created, due_at=created, unreachable={}),
                 Delivery(
-                    id=new_delivery_id(created), event_id=event.id, job_id=job_id, sequence=1, plugin_key="k",
+                    id=new_delivery_id(created), event_id=event.id, subject_id=job_id, sequence=1, plugin_key="k",
                     status=told, created_at=created, next_at=created, give_up_at=created,
                 ),
             ]
@@ -104,8 +110,52 @@ def test_an_old_job_goes_with_all_that_belongs_to_it(cluster: Cluster) -> None:
 
 def test_every_table_with_a_jobs_id_is_thought_of(cluster: Cluster) -> None:
     tables = inspect(engine())
-    named = {name for name in tables.get_table_names() if any(c["name"] == "job_id" for c in tables.get_columns(name))}
-    assert named == {model.__tablename__ for model in (*OF_A_JOB, IdempotencyKey)} - {"jobs"}
+    named = {
+        name
+        for name in tables.get_table_names()
+        if any(column["name"] in ("job_id", "subject_id") for column in tables.get_columns(name))
+    }
+    gone_with_their_runs = {TaskAttempt.__tablename__, RunSignal.__tablename__}
+    assert named - gone_with_their_runs == {model.__tablename__ for model in (*OF_A_JOB, IdempotencyKey)} - {"jobs"}
+
+
+def store_run(ended: timedelta | None, *, told: str = DeliveryStatus.DELIVERED) -> str:
+    """A run that ended so long ago (None: it has not), with a task and an alert; its ID."""
+    moment = now()
+    began = moment - OLD - timedelta(days=1)
+    flow_id, run_id = new_flow_id(began), new_run_id(began)
+    with transaction() as session:
+        session.add(
+            StoredFlow(
+                id=flow_id, key=flow_id, written_as="f", entry={}, creator="u", created_at=began, updated_at=began
+            )
+        )
+        session.flush()
+        session.add(
+            StoredRun(
+                id=run_id, flow_id=flow_id, trigger="manual", execution_date=began, state="succeeded", creator="u",
+                runner="u", created_at=began, finished_at=moment - ended if ended else None,
+            )
+        )  # fmt: skip
+        session.flush()
+        session.add(StoredTask(run_id=run_id, key="t", position=0, name="t", state="succeeded"))
+        session.add(
+            Delivery(
+                id=new_delivery_id(began), subject_id=run_id, sequence=1, plugin_key="alerts", body={}, status=told,
+                created_at=began, next_at=began, give_up_at=began,
+            )
+        )  # fmt: skip
+    return run_id
+
+
+def test_an_old_run_goes_with_its_tasks_and_its_alerts(cluster: Cluster) -> None:
+    store_run(OLD)
+    kept = {store_run(timedelta(days=89)), store_run(None), store_run(OLD, told=DeliveryStatus.WAITING)}
+    assert retention.enforce(100) == 1
+    with transaction() as session:
+        assert set(session.scalars(select(StoredRun.id))) == kept
+        assert set(session.scalars(select(StoredTask.run_id))) == kept
+        assert set(session.scalars(select(Delivery.subject_id))) == kept
 
 
 def test_what_is_young_or_unfinished_or_not_done_with_stays(cluster: Cluster) -> None:

@@ -1,0 +1,145 @@
+"""Alerts: the states of runs go to one receiver, by the way of all deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text, update
+from standardwebhooks import Webhook
+
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Delivery, DeliveryStatus, StoredFlow, StoredRun
+from pipeline_core.flows import alerting
+from pipeline_core.flows.documents import stored_flow
+from pipeline_core.flows.ids import new_flow_id, new_run_id
+from pipeline_core.flows.states import RunState
+from pipeline_core.hooks import alerts, deliveries
+from pipeline_core.hooks.deliver import deliver
+from pipeline_core.settings import Settings
+from pipeline_core.tokens.actor import SYSTEM
+from tests.integration.conftest import forget_settings
+from tests.plugin_server import PluginServer, serving
+
+SECRET = "whsec_" + "QUFB" * 8
+ENTRY = {
+    "pipeline": {"name": "nightly", "alert_status": "Failed,running", "alert_user": "ada, bob"},
+    "tasks": [{"name": "one", "job_templete": "logical"}],
+}
+
+
+@pytest.fixture
+def receiver(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[PluginServer]:
+    with serving() as server:
+        monkeypatch.setenv("PIPELINE_ALERT_URL", server.plugin("/alerts", lambda body: {"ok": True}))
+        monkeypatch.setenv("PIPELINE_ALERT_AUTHORIZATION", "Bearer let me in")
+        monkeypatch.setenv("PIPELINE_ALERT_SIGNING_SECRET", SECRET)
+        monkeypatch.setenv("PIPELINE_PUBLIC_URL", "https://pipeline.example/")
+        monkeypatch.setenv("PIPELINE_HOOK_RETRY_MIN_SECONDS", "0")
+        monkeypatch.setenv("PIPELINE_HOOK_RETRY_MAX_SECONDS", "0")
+        forget_settings()
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(service_settings: Settings) -> None:
+    with transaction() as session:
+        session.execute(text("TRUNCATE deliveries, flows CASCADE"))
+
+
+def a_run() -> str:
+    moment = now()
+    flow_id, run_id = new_flow_id(moment), new_run_id(moment)
+    with transaction() as session:
+        session.add(
+            StoredFlow(
+                id=flow_id, key=flow_id, written_as="nightly", entry=ENTRY, creator="ada", created_at=moment,
+                updated_at=moment,
+            )
+        )  # fmt: skip
+        session.flush()
+        session.add(
+            StoredRun(
+                id=run_id, flow_id=flow_id, trigger="schedule", execution_date=moment, state=RunState.WAITING,
+                creator="ada", runner="ada", created_at=moment,
+            )
+        )  # fmt: skip
+    return run_id
+
+
+def comes_to(run_id: str, state: RunState) -> None:
+    with transaction() as session:
+        run = session.get_one(StoredRun, run_id)
+        run.state = state
+        alerting.tell(session, run, stored_flow(ENTRY), now())
+
+
+def deliver_due() -> list[DeliveryStatus | None]:
+    with transaction() as session:
+        session.execute(update(Delivery).values(published_at=None))
+    return [deliver(owed.delivery_id, "test/1") for owed in deliveries.due()]
+
+
+def listed(**which: Any) -> list[dict[str, Any]]:
+    with transaction() as session:
+        return deliveries.listing(session, **which, limit=10, offset=0)[0]
+
+
+def test_states_that_somebody_wants_to_hear_of_are_told_once_and_in_order(receiver: PluginServer) -> None:
+    run_id = a_run()
+    for state in (RunState.WAITING, RunState.RUNNING, RunState.FAILED, RunState.RUNNING, RunState.FAILED):
+        comes_to(run_id, state)
+    assert deliver_due() == [DeliveryStatus.DELIVERED]
+    assert deliver_due() == [DeliveryStatus.DELIVERED]
+    assert deliver_due() == []
+    bodies = [call.body for call in receiver.calls]
+    assert [body["state"] for body in bodies] == ["running", "failed"]
+    assert bodies[0]["users"] == ["ada", "bob"]
+    assert bodies[0]["link"] == f"https://pipeline.example/v1/runs/{run_id}"
+    assert {"run", "flow", "trigger", "executionDate", "reason", "createdAt", "startAt", "finishedAt"} <= bodies[
+        0
+    ].keys()
+    call = receiver.calls[0]
+    assert call.headers["Authorization"] == "Bearer let me in"
+    Webhook(SECRET).verify(call.raw, {name.lower(): value for name, value in call.headers.items()})
+
+
+def test_an_alert_is_tried_again_until_the_receiver_has_it(receiver: PluginServer) -> None:
+    answers: list[Any] = [(500, "no"), "RE", (200, "")]
+    receiver.plugin("/alerts", lambda body: answers.pop(0))
+    run_id = a_run()
+    comes_to(run_id, RunState.FAILED)
+    statuses = [deliver_due() for _ in range(3)]
+    assert statuses == [[DeliveryStatus.WAITING], [DeliveryStatus.WAITING], [DeliveryStatus.DELIVERED]]
+    assert len({call.headers["Idempotency-Key"] for call in receiver.calls}) == 1
+    (found,) = listed(subject_id=run_id)
+    assert (found["jobID"], found["runID"], found["plugin"], found["attempts"]) == (None, run_id, alerts.RECEIVER, 3)
+
+
+def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer) -> None:
+    receiver.plugin("/alerts", lambda body: "EX")
+    run_id = a_run()
+    comes_to(run_id, RunState.FAILED)
+    assert deliver_due() == [DeliveryStatus.EXCEPTION]
+    receiver.plugin("/alerts", lambda body: "OK")
+    with transaction() as session:
+        assert deliveries.redeliver_all(session, alerts.RECEIVER, SYSTEM) == 1
+    assert deliver_due() == [DeliveryStatus.DELIVERED]
+
+
+def test_an_alert_outlives_the_time_in_which_it_is_tried_as_exhausted(receiver: PluginServer) -> None:
+    comes_to(a_run(), RunState.FAILED)
+    assert deliveries.give_up() == 0
+    with transaction() as session:
+        session.execute(update(Delivery).values(give_up_at=now() - timedelta(seconds=1)))
+    assert deliveries.give_up() == 1
+    assert [found["status"] for found in listed(plugin=alerts.RECEIVER)] == [DeliveryStatus.EXHAUSTED]
+
+
+def test_without_a_receiver_nothing_is_owed(service_settings: Settings) -> None:
+    comes_to(a_run(), RunState.FAILED)
+    with transaction() as session:
+        assert session.scalars(select(Delivery)).all() == []
