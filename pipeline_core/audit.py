@@ -30,6 +30,12 @@ class Action(StrEnum):
     PLUGIN_ORDER = "plugin.order"
     JOB_STOP = "job.stop"
     JOB_RESUME = "job.resume"
+    RUN_START = "run.start"
+    RUN_STOP = "run.stop"
+    RUN_RETRY = "run.retry"
+    RUN_DISMISS = "run.dismiss"
+    RUN_CLEAR = "run.clear"
+    TASK_MARK = "task.mark"
     SECRETS_ROTATE = "secrets.rotate"
     DELIVERY_REDELIVER = "delivery.redeliver"
 

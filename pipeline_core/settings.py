@@ -10,6 +10,7 @@ import base64
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
@@ -42,6 +43,14 @@ def _pairs(env: Env, name: str) -> Pairs:
     if not isinstance(table, dict) or not all(isinstance(value, str | int) and value != "" for value in table.values()):
         raise EnvError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
     return tuple((key, str(value)) for key, value in table.items())
+
+
+def _ports(env: Env, name: str) -> str:
+    text = str(env.str(name))
+    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text, re.ASCII)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
+        raise EnvError(f'"{text}" is no range of ports, as 20000-29999')
+    return text
 
 
 def _path(env: Env, name: str) -> Path:
@@ -226,6 +235,15 @@ class Settings:
         "",
         "Image of the container that collects a task's metrics on Kubernetes. Empty: none are collected there.",
     )
+    host_ports: str = _setting(
+        _ports,
+        "20000-29999",
+        "Ports of the hosts, as `first-last`, that tasks of flows are lent: those with the host's network, and distributed "
+        "ones on the local cluster.",
+    )
+    debug_seconds: int = _setting(
+        _integer, 3600, "How long a pod lives that a task's debug run starts in place of the task.", unit="s"
+    )
     plugin_concurrency: int = _setting(
         _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
     )
@@ -319,6 +337,7 @@ class Settings:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
             (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
+            (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
             (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
             (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
             (
@@ -327,6 +346,12 @@ class Settings:
                 f"limit and PIPELINE_LEASE_SECONDS together ({self.hard_limit_seconds + self.lease_seconds:g})",
             ),
         ]
+
+    @property
+    def port_range(self) -> range:
+        """The ports that tasks are lent."""
+        first, last = map(int, self.host_ports.split("-"))
+        return range(first, last + 1)
 
     @property
     def soft_limit_seconds(self) -> float:

@@ -39,7 +39,21 @@ class CleanupOwed:
     job_id: str
 
 
-Wakeup = StepOwed | DeliveryOwed | CleanupOwed
+@dataclass(frozen=True, slots=True)
+class RunOwed:
+    """A run of a flow has something to take in, or to have done."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOwed:
+    """Other runs of a flow may start now."""
+
+    flow_id: str
+
+
+Wakeup = StepOwed | DeliveryOwed | CleanupOwed | RunOwed | FlowOwed
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"
@@ -52,13 +66,13 @@ def publish_with(publisher: Publisher) -> None:
 
 
 def after_commit(session: Session, wakeup: Wakeup) -> None:
-    """Note a wake-up that is announced if and when the session's transaction commits."""
-    session.info.setdefault(_NOTED, []).append(wakeup)
+    """Note a wake-up that is announced, once, if and when the session's transaction commits."""
+    session.info.setdefault(_NOTED, {})[wakeup] = None
 
 
 def announce(session: Session) -> None:
     """Hand what was noted to the publisher."""
-    noted: list[Wakeup] = session.info.pop(_NOTED, [])
+    noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
     if noted and _publisher:
         faults.reach(Point.WAKEUPS_NOTED, *map(_label, noted))
         _publisher[0](noted)

@@ -21,6 +21,7 @@ from pipeline_core.stages.order import STAGES, Stage
 from workers.signs import Presence
 
 HOOKS = "hooks"
+FLOWS = "flows"
 TICKS = "ticks"
 CANARY = "canary"
 TICK_SECONDS = {
@@ -28,6 +29,8 @@ TICK_SECONDS = {
     "tick.deliveries": 1.0,
     "tick.suspensions": 1.0,
     "tick.retries": 1.0,
+    "tick.flows": 1.0,
+    "tick.admissions": 10.0,
     "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,
@@ -49,7 +52,7 @@ def stage_task(stage: Stage) -> str:
 
 def queues() -> list[str]:
     """The names of all queues."""
-    return [*(stage_queue(stage) for stage in STAGES), HOOKS, TICKS]
+    return [*(stage_queue(stage) for stage in STAGES), HOOKS, FLOWS, TICKS]
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
@@ -78,6 +81,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "task_routes": {
             **{stage_task(stage): {"queue": stage_queue(stage)} for stage in STAGES},
             "hook.*": {"queue": HOOKS},
+            "flow.*": {"queue": FLOWS},
             "tick.*": {"queue": TICKS},
         },
         "task_acks_late": True,
@@ -109,7 +113,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "ticks", "canaries")],
+        "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "flows", "ticks", "canaries")],
     }
 
 

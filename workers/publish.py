@@ -14,9 +14,9 @@ from redis.exceptions import RedisError
 from pipeline_core import faults, wakeups
 from pipeline_core.faults import Point
 from pipeline_core.stages.order import Stage
-from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, StepOwed, Wakeup
+from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, FlowOwed, RunOwed, StepOwed, Wakeup
 from workers import chain
-from workers.app import HOOKS, TICKS, app
+from workers.app import FLOWS, HOOKS, TICKS, app
 
 log = structlog.get_logger(__name__)
 
@@ -65,3 +65,7 @@ def send(wakeup: Wakeup) -> None:
             app.send_task("hook.deliver", (delivery_id,), queue=HOOKS)
         case CleanupOwed(job_id):
             app.send_task("tick.clean", (job_id,), queue=TICKS)
+        case RunOwed(run_id):
+            app.send_task("flow.advance", (run_id,), queue=FLOWS)
+        case FlowOwed(flow_id):
+            app.send_task("flow.admit", (flow_id,), queue=FLOWS)

@@ -19,6 +19,8 @@ API_THREADS = 8
 STAGE_CONCURRENCY = 4
 # A delivery mostly waits for its subscriber: threads are enough for that, and bound by the call's own deadline.
 HOOK_CONCURRENCY = 32
+# A step of a run mostly waits for the database.
+FLOW_CONCURRENCY = 8
 # A worker ends when its running tasks have. What is killed after this is found by its leases.
 DRAIN_SECONDS = 40.0
 GUNICORN_GRACE_SECONDS = 10
@@ -50,6 +52,7 @@ class Plan:
                 self._worker(f"hooks{number}", "hooks", HOOK_CONCURRENCY, "--pool=threads")
                 for number in range(1, self.hook_workers + 1)
             ),
+            self._worker("flows", "flows", FLOW_CONCURRENCY, "--pool=threads"),
             self._worker("housekeeping", "ticks", 1),
             self._python("beat", "celery", "-A", "workers.app", "beat", f"--schedule={self.data_dir / 'run' / 'beat'}"),
             self._python("watcher", "workers.watch"),

@@ -166,13 +166,20 @@ def begin(plan: Plan) -> Run:
     )
 
 
-def advance(run: Run, event: Event) -> Step:
-    """The run after the event, and what is to be done. An event that says nothing new changes nothing."""
-    changed, commands = _take(event, run)
+def advance(run: Run, *events: Event) -> Step:
+    """The run after the events, which are taken in together, and what is to be done.
+
+    An event that says nothing new changes nothing.
+    """
+    changed = run
+    commands: list[Command] = []
+    for event in events:
+        changed, further = _take(event, changed)
+        commands += further
     if changed is run:
         return run, ()
-    settled, further = _settle(changed)
-    return settled, (*commands, *further)
+    settled, last = _settle(changed)
+    return settled, (*commands, *last)
 
 
 def can_retry(run: Run) -> bool:

@@ -20,6 +20,7 @@ from pipeline_core.database.models import (
     Job,
     JobDocument,
     Registry,
+    RunSignal,
     Step,
     table,
 )
@@ -34,6 +35,7 @@ from pipeline_core.states import TRANSITIONS, JobState
 _STEP = table(Step)
 _INSERT_EVENT = insert(table(Event)).returning(table(Event).c.id, select(table(Registry).c.version).scalar_subquery())
 _INSERT_STEP = insert(_STEP)
+_INSERT_SIGNAL = insert(table(RunSignal))
 
 REACHES_CLUSTER = (Stage.LAUNCH, Stage.CLUSTER)
 
@@ -89,7 +91,8 @@ def transition(
     """Change the state of a locked job, with all that goes with it in the same transaction.
 
     A final state takes away the step that was owed, voids every older message by the epoch, and asks for the cluster
-    to be cleaned up where the job may have reached it. Raises ValueError for a change that no rule allows.
+    to be cleaned up where the job may have reached it. The run of a flow that the job belongs to is told. Raises
+    ValueError for a change that no rule allows.
     """
     moment = moment or now()
     previous = JobState(job.state)
@@ -110,6 +113,9 @@ def transition(
             job.cleanup = Cleanup.PENDING
     job.event_sequence += 1
     record_event(session, job, header, previous=previous, actor=actor, moment=moment)
+    if job.run_id:
+        session.execute(_INSERT_SIGNAL, {"run_id": job.run_id, "job_id": job.id, "at": moment})
+        wakeups.after_commit(session, wakeups.RunOwed(job.run_id))
 
 
 def end_step(session: Session, job: Job) -> None:

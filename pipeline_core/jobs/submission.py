@@ -150,8 +150,30 @@ def submit(
     not submit for this user.
     """
     submission.require_user(actor)
+    job_id = new_job_id(now())
+    with transaction() as session:
+        if idempotency_key:
+            earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
+            if earlier:
+                return earlier
+        store(session, submission, actor, job_id=job_id, retry_of=retry_of)
+    return job_id
+
+
+def store(
+    session: Session,
+    submission: Submission,
+    actor: Actor,
+    *,
+    job_id: str,
+    retry_of: str | None = None,
+    run_id: str | None = None,
+) -> None:
+    """Store the job, with its first event and the step that it owes, in the caller's transaction.
+
+    `job_id` is a new one, and `run_id` the run of a flow that the job is a task of.
+    """
     moment = now()
-    job_id = new_job_id(moment)
     header = submission.header_of(job_id)
     values: dict[str, Any] = {
         "id": job_id,
@@ -165,35 +187,28 @@ def submit(
         "reason": "",
         "created_at": moment,
         "retry_of": retry_of,
+        "run_id": run_id,
         "submitted_by": actor.name,
         "request_id": actor.request_id,
     }
-    with transaction() as session:
-        if idempotency_key:
-            earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
-            if earlier:
-                return earlier
-        # A stage that nothing matches costs nothing, the first one too.
-        stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
-        values["stage"] = stage
-        session.execute(_INSERT_JOB, values)
-        session.execute(
-            _INSERT_DOCUMENT,
-            {
-                "job_id": job_id,
-                "header": header,
-                "submitted": submission.job,
-                "taskset": document.named(submission.job, job_id, submission.namespace)
-                if submission.is_taskset
-                else None,
-                "factors": {},
-            },
-        )
-        job = Job(**values)
-        lifecycle.record_event(session, job, header, previous="", actor=actor.name, moment=moment)
-        lifecycle.owe_step(session, job, stage, moment)
-        wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, stage))
-    return job_id
+    # A stage that nothing matches costs nothing, the first one too.
+    stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
+    values["stage"] = stage
+    session.execute(_INSERT_JOB, values)
+    session.execute(
+        _INSERT_DOCUMENT,
+        {
+            "job_id": job_id,
+            "header": header,
+            "submitted": submission.job,
+            "taskset": document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
+            "factors": {},
+        },
+    )
+    job = Job(**values)
+    lifecycle.record_event(session, job, header, previous="", actor=actor.name, moment=moment)
+    lifecycle.owe_step(session, job, stage, moment)
+    wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, stage))
 
 
 def _claim_key(session: Session, token_id: str, key: str, raw_hash: str, job_id: str) -> str | None:

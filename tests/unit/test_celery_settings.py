@@ -58,10 +58,11 @@ def test_ticks_are_intervals_that_do_not_pile_up_while_nobody_takes_them() -> No
         assert entry["options"]["expires"] <= max(TICK_SECONDS[name], 2.0), name
 
 
-def test_stages_hooks_and_ticks_have_queues_of_their_own() -> None:
+def test_stages_hooks_flows_and_ticks_have_queues_of_their_own() -> None:
     routes = CONFIGURATION["task_routes"]
     used = [routes[stage_task(stage)]["queue"] for stage in STAGES] + [
         routes["hook.*"]["queue"],
+        routes["flow.*"]["queue"],
         routes["tick.*"]["queue"],
     ]
     assert used == queues()

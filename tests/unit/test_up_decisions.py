@@ -29,7 +29,7 @@ def plan(**changes: object) -> Plan:
 
 def test_the_plan_has_every_process_of_the_service_under_a_name_of_its_own() -> None:
     names = [service.name for service in plan().services()]
-    assert names == ["api", "stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher"]
+    assert names == ["api", "stages1", "stages2", "hooks1", "flows", "housekeeping", "beat", "watcher"]
 
 
 def test_every_queue_has_a_worker() -> None:
@@ -40,7 +40,7 @@ def test_every_queue_has_a_worker() -> None:
         for queue in service.argv[service.argv.index("-Q") + 1].split(",")
     }
     stages = {f"stages.{stage}" for stage in ("translate", "factors", "gates", "decorate", "bind", "launch")}
-    assert queues == stages | {"hooks", "ticks"}
+    assert queues == stages | {"hooks", "flows", "ticks"}
 
 
 def test_workers_give_running_tasks_back_when_they_are_stopped() -> None:

@@ -18,6 +18,7 @@ from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
+from pipeline_core.flows import admit, attempts, step
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
 from pipeline_core.settings import settings
@@ -25,7 +26,7 @@ from pipeline_core.stages.order import STAGES
 from pipeline_core.totals import Metric, totals
 from pipeline_core.wakeups import Wakeup
 from workers import chain, publish, queues
-from workers.app import CANARY, HOOKS, app, stage_queue
+from workers.app import CANARY, FLOWS, HOOKS, app, stage_queue
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +80,22 @@ def due_deliveries() -> int:
     if not has_room([HOOKS]):
         return 0
     return send("deliveries", deliveries.due())
+
+
+@tick("tick.flows")
+def owed_runs() -> int:
+    """Send the runs that owe something or were told something, and that nobody seems to be at work on."""
+    if not has_room([FLOWS]):
+        return 0
+    return send("flows", [*attempts.due(BATCH), *step.unheard(BATCH)])
+
+
+@tick("tick.admissions")
+def waiting_flows() -> int:
+    """Send the flows whose runs wait."""
+    if not has_room([FLOWS]):
+        return 0
+    return send("admissions", admit.waiting(BATCH))
 
 
 @tick("tick.give-up")

@@ -162,7 +162,7 @@ class TaskAttempt(Base):
     __table_args__ = (
         PrimaryKeyConstraint("run_id", "key", "attempt"),
         ForeignKeyConstraint(["run_id", "key"], ["task_runs.run_id", "task_runs.key"], ondelete="CASCADE"),
-        Index("ix_task_attempts_owed", "due_at", postgresql_where=text("owed")),
+        Index("ix_task_attempts_owed", "run_id", "due_at", postgresql_where=text("owed")),
     )
 
 
@@ -181,20 +181,9 @@ class RunSignal(Base):
 
 
 class PortLease(Base):
-    """A port of the hosts that an attempt of a task has to itself as long as its job lives."""
+    """A port of the hosts that a job has to itself until nothing of it is left there."""
 
     __tablename__ = "port_leases"
 
     port: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    run_id: Mapped[Id]
-    key: Mapped[str]
-    attempt: Mapped[int]
-
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["run_id", "key", "attempt"],
-            ["task_attempts.run_id", "task_attempts.key", "task_attempts.attempt"],
-            ondelete="CASCADE",
-        ),
-        Index(None, "run_id", "key", "attempt"),
-    )
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)

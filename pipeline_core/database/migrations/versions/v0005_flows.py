@@ -151,31 +151,22 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", name=op.f("uq_task_attempts_job_id")),
     )
     op.create_index(
-        "ix_task_attempts_owed", "task_attempts", ["due_at"], unique=False, postgresql_where=sa.text("owed")
+        "ix_task_attempts_owed", "task_attempts", ["run_id", "due_at"], unique=False, postgresql_where=sa.text("owed")
     )
     op.create_table(
         "port_leases",
         sa.Column("port", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["run_id", "key", "attempt"],
-            ["task_attempts.run_id", "task_attempts.key", "task_attempts.attempt"],
-            name=op.f("fk_port_leases_run_id"),
-            ondelete="CASCADE",
-        ),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_port_leases_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("port", name=op.f("pk_port_leases")),
     )
-    op.create_index(
-        op.f("ix_port_leases_run_id_key_attempt"), "port_leases", ["run_id", "key", "attempt"], unique=False
-    )
+    op.create_index(op.f("ix_port_leases_job_id"), "port_leases", ["job_id"], unique=False)
     op.add_column("jobs", sa.Column("run_id", sa.String(length=32, collation="C"), nullable=True))
 
 
 def downgrade() -> None:
     op.drop_column("jobs", "run_id")
-    op.drop_index(op.f("ix_port_leases_run_id_key_attempt"), table_name="port_leases")
+    op.drop_index(op.f("ix_port_leases_job_id"), table_name="port_leases")
     op.drop_table("port_leases")
     op.drop_index("ix_task_attempts_owed", table_name="task_attempts", postgresql_where=sa.text("owed"))
     op.drop_table("task_attempts")

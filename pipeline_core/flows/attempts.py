@@ -1,0 +1,225 @@
+"""Carrying out what the engine owes: the jobs of tasks are submitted, and stopped.
+
+An attempt and its job are written in one transaction, so that none is submitted twice, whoever dies and whoever else is
+at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import ColumnElement, Row, func, select, tuple_, update
+from sqlalchemy.orm import Session
+
+from pipeline_core import faults
+from pipeline_core.clock import now
+from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.database.models import StoredTask, TaskAttempt, table
+from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
+from pipeline_core.faults import Point
+from pipeline_core.flows import frozen, ports, preparation, record, taskset
+from pipeline_core.flows.engine import JobChanged
+from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.flow import Task
+from pipeline_core.flows.frozen import Frozen
+from pipeline_core.flows.states import TaskState
+from pipeline_core.flows.triggers import Trigger
+from pipeline_core.jobs import control as jobs
+from pipeline_core.jobs.ids import new_job_id
+from pipeline_core.jobs.submission import Submission, store
+from pipeline_core.settings import settings
+from pipeline_core.states import JobState
+from pipeline_core.taskset.document import KIND
+from pipeline_core.tokens.actor import SYSTEM, Actor
+from pipeline_core.wakeups import RunOwed
+
+log = structlog.get_logger(__name__)
+
+_ATTEMPT = table(TaskAttempt)
+_TASK = table(StoredTask)
+_OWED = (
+    select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id, _ATTEMPT.c.stop)
+    .where(_ATTEMPT.c.owed)
+    .order_by(_ATTEMPT.c.due_at)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_WRONG = (WrongParameter, MissingParameter, Fault)
+
+Owed = tuple[str, int]
+"""A task, and the number of its attempt."""
+
+
+class NoPorts(Exception):
+    """So many ports in a row are not free."""
+
+
+def carry_out(run_id: str, limit: int | None = None) -> int:
+    """Submit and stop what the run owes, at most so many; how many it were. Raises Unavailable.
+
+    Several may do so at once: each attempt is the work of one of them. What waits for ports is owed on.
+    """
+    done = 0
+    put_off: set[Owed] = set()
+    while (limit is None or done < limit) and _next(run_id, put_off):
+        done += 1
+    return done - len(put_off)
+
+
+@again_if_contended
+def _next(run_id: str, put_off: set[Owed]) -> bool:
+    """Carry out one attempt that is owed, and not among those put off; whether there was one."""
+    wrong = ""
+    with transaction() as session:
+        attempt = _take(session, run_id, put_off)
+        if attempt is None:
+            return False
+        task: Owed = (attempt.key, attempt.attempt)
+        if attempt.stop and attempt.job_id is None:
+            _settle(session, run_id, task)
+        elif not attempt.stop:
+            try:
+                _submit(session, run_id, task)
+            except NoPorts:
+                put_off.add(task)
+            except _WRONG as error:
+                wrong = _text(error)
+    if attempt.stop and attempt.job_id is not None:
+        _stop(run_id, task, attempt.job_id)
+    elif wrong:
+        _give_up(run_id, task, wrong)
+    else:
+        faults.reach(Point.TASK_SUBMITTED, attempt.key)
+    return True
+
+
+def _take(session: Session, run_id: str, put_off: Collection[Owed]) -> Row[Any, Any, Any, Any] | None:
+    query = _OWED.where(_ATTEMPT.c.run_id == run_id)
+    if put_off:
+        query = query.where(tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).not_in(put_off))
+    return session.execute(query).one_or_none()
+
+
+def _submit(session: Session, run_id: str, owed: Owed) -> None:
+    """Submit the job of a locked attempt. Raises NoPorts, and what `_WRONG` has, before anything is written."""
+    run = frozen.definition(session, run_id)
+    task = run.flow.tasks[owed[0]]
+    template = run.catalogue.find(task.template)
+    prepared = preparation.prepare(task, template, run.values, _Outputs(session, run_id), run.facts.creator, run.site)
+    wanted = taskset.leased_ports(template, prepared, shared_address=settings().cluster_driver == "local")
+    lent = ports.choose(session, wanted)
+    if len(lent) < wanted:
+        raise NoPorts
+    debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
+    document = taskset.build(task, template, prepared, run.facts, run.global_values, run.site, lent, debug_seconds)
+    job_id = new_job_id(now())
+    submission = Submission.parse(_body(run, task, document))
+    actor = Actor(name=run.facts.runner, request_id=run.request_id)
+    store(session, submission, actor, job_id=job_id, run_id=run_id)
+    ports.lend(session, lent, job_id)
+    _settle(session, run_id, owed, job_id=job_id)
+    faults.reach(Point.TASK_SUBMITTING, owed[0])
+
+
+def _body(run: Frozen, task: Task, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person would submit; by the header, selectors and gates know what the job is for."""
+    return {
+        "userID": run.facts.runner,
+        "jobName": f"{run.flow.name}-{task.name}",
+        "jobKind": KIND,
+        "header": {
+            "flowName": run.flow.name,
+            "taskName": task.name,
+            "runID": run.facts.id,
+            "trigger": run.trigger,
+            "project": run.facts.project,
+            "template": task.template,
+        },
+        "job": document,
+    }
+
+
+def _settle(session: Session, run_id: str, owed: Owed, **values: Any) -> None:
+    session.execute(update(_ATTEMPT).where(*_is(run_id, owed)).values(owed=False, **values))
+
+
+def _is(run_id: str, owed: Owed) -> tuple[ColumnElement[bool], ...]:
+    key, attempt = owed
+    return _ATTEMPT.c.run_id == run_id, _ATTEMPT.c.key == key, _ATTEMPT.c.attempt == attempt
+
+
+@again_if_contended
+def _give_up(run_id: str, owed: Owed, reason: str) -> None:
+    """Fail a task that can never be submitted."""
+    log.info("task cannot be submitted", run_id=run_id, task=owed[0], reason=reason)
+    with transaction() as session:
+        run = record.lock(session, run_id)
+        if session.scalar(select(_ATTEMPT.c.owed).where(*_is(run_id, owed)).with_for_update()):
+            _settle(session, run_id, owed)
+            record.take_in(session, run, [JobChanged(*owed, JobState.FAILED, reason, hopeless=True)], now())
+
+
+def _stop(run_id: str, owed: Owed, job_id: str) -> None:
+    # It may have ended by itself.
+    with suppress(Conflict, NotFound):
+        jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
+    faults.reach(Point.TASK_STOPPED, owed[0])
+    with transaction() as session:
+        _settle(session, run_id, owed)
+
+
+def _text(error: Exception) -> str:
+    """All that is wrong, in one sentence."""
+    details = getattr(error, "errors", {})
+    listed = "; ".join(f"{path} {text}" for path, texts in details.items() for text in texts)
+    return listed or str(error)
+
+
+class _Outputs(Mapping[str, str]):
+    """What the tasks of a run that are done have written, by identity; looked up when it is asked for."""
+
+    def __init__(self, session: Session, run_id: str) -> None:
+        self._session, self._run_id = session, run_id
+
+    def __getitem__(self, key: str) -> str:
+        done = [state for state in TaskState if state.done]
+        found = self._session.execute(
+            select(_TASK.c.output).where(_TASK.c.run_id == self._run_id, _TASK.c.key == key, _TASK.c.state.in_(done))
+        ).one_or_none()
+        if found is None:
+            raise KeyError(key)
+        return found.output or ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.scalars(select(_TASK.c.key).where(_TASK.c.run_id == self._run_id)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@again_if_contended
+def due(limit: int) -> list[RunOwed]:
+    """Runs whose attempts are owed and that nobody seems to be at work on, their next look put off. Raises Unavailable."""
+    found = (
+        select(_ATTEMPT.c.run_id, _ATTEMPT.c.key, _ATTEMPT.c.attempt)
+        .where(_ATTEMPT.c.owed, _ATTEMPT.c.due_at <= func.now())
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("found")
+    )
+    with transaction() as session:
+        rows = session.scalars(
+            update(_ATTEMPT)
+            .where(
+                _ATTEMPT.c.run_id == found.c.run_id,
+                _ATTEMPT.c.key == found.c.key,
+                _ATTEMPT.c.attempt == found.c.attempt,
+            )
+            .values(due_at=func.now() + timedelta(seconds=settings().wake_after_seconds))
+            .returning(_ATTEMPT.c.run_id)
+        ).all()
+    return [RunOwed(run_id) for run_id in dict.fromkeys(rows)]

@@ -1,0 +1,87 @@
+"""Runs in this process: what Celery would carry is called here, and jobs do what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from pipeline_core import wakeups
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Job, JobDocument, StoredRun, StoredTask, TaskAttempt
+from pipeline_core.flows import admit, step
+from pipeline_core.jobs import lifecycle
+from pipeline_core.settings import Settings
+from pipeline_core.states import JobState
+from pipeline_core.wakeups import FlowOwed, RunOwed, Wakeup
+
+WAY = {
+    JobState.SUCCEEDED: (JobState.RUNNING, JobState.SUCCEEDED),
+    JobState.FAILED: (JobState.RUNNING, JobState.FAILED),
+    JobState.RUNNING: (JobState.RUNNING,),
+    JobState.SUSPENDED: (JobState.SUSPENDED,),
+    JobState.WAITING: (JobState.WAITING,),
+    JobState.STOPPED: (JobState.STOPPED,),
+}
+
+
+@dataclass
+class Engine:
+    """Carries every call that is noted, until nothing is left to be done."""
+
+    noted: list[Wakeup] = field(default_factory=list)
+
+    def go(self) -> None:
+        while self.noted:
+            match self.noted.pop(0):
+                case RunOwed(run_id):
+                    step.advance(run_id)
+                case FlowOwed(flow_id):
+                    admit.admit(flow_id)
+
+    def turn(self, run_id: str, task: str, state: JobState, *, reason: str = "") -> None:
+        """The job of a task's latest attempt goes the way to this state, and the engine hears of it."""
+        job_id = self.jobs(run_id, task)[-1]
+        for to in WAY[state]:
+            with transaction() as session:
+                job = lifecycle.lock(session, job_id)
+                if job.state != to:
+                    lifecycle.transition(session, job, to, reason=reason)
+        self.go()
+
+    def jobs(self, run_id: str, task: str) -> list[str]:
+        """The jobs of a task's attempts."""
+        with transaction() as session:
+            query = select(TaskAttempt.job_id).where(TaskAttempt.run_id == run_id, TaskAttempt.key == task)
+            return [job for job in session.scalars(query.order_by(TaskAttempt.attempt)) if job]
+
+    def run(self, run_id: str) -> StoredRun:
+        with transaction() as session:
+            return session.get_one(StoredRun, run_id)
+
+    def tasks(self, run_id: str) -> dict[str, StoredTask]:
+        with transaction() as session:
+            query = select(StoredTask).where(StoredTask.run_id == run_id).order_by(StoredTask.position)
+            return {task.key: task for task in session.scalars(query)}
+
+    def states(self, run_id: str) -> dict[str, str]:
+        return {key: task.state for key, task in self.tasks(run_id).items()}
+
+    def job(self, job_id: str) -> tuple[Job, JobDocument]:
+        with transaction() as session:
+            return session.get_one(Job, job_id), session.get_one(JobDocument, job_id)
+
+
+@pytest.fixture
+def engine(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine()
+
+    def note(calls: Sequence[Wakeup]) -> None:
+        made.noted += calls
+
+    publisher: list[Callable[[Sequence[Wakeup]], Any]] = [note]
+    monkeypatch.setattr(wakeups, "_publisher", publisher)
+    return made
