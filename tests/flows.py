@@ -53,8 +53,6 @@ def store(entry: Mapping[str, Any], **fields: Any) -> StoredFlow:
 def begin(flow: StoredFlow, trigger: Trigger = Trigger.MANUAL, **fields: Any) -> str:
     """A new run of the flow."""
     with transaction() as session:
-        run_id = runs.create(
-            session, flow, **{"trigger": trigger, "execution_date": now(), "runner": "u1", **fields}
-        )
+        run_id = runs.create(session, flow, **{"trigger": trigger, "execution_date": now(), "runner": "u1", **fields})
     assert run_id
     return run_id

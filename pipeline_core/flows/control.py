@@ -12,7 +12,7 @@ from pipeline_core import audit, wakeups
 from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import StoredRun, TaskAttempt
+from pipeline_core.database.models import Delivery, StoredRun, TaskAttempt
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows import attempts, engine, record
 from pipeline_core.flows.names import identity
@@ -129,6 +129,7 @@ def clear(run_id: str, actor: Actor) -> None:
         if not RunState(run.state).final or _owes(session, run_id):
             raise Conflict(f"The run {run_id} is still being ended; try again in a moment.")
         _audit(session, actor, audit.Action.RUN_CLEAR, run, RunState(run.state))
+        session.execute(delete(Delivery).where(Delivery.subject_id == run_id))
         session.execute(delete(StoredRun).where(StoredRun.id == run_id))
         # Those that depended on it depend on the one before it now.
         wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))

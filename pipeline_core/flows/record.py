@@ -18,7 +18,7 @@ from pipeline_core import wakeups
 from pipeline_core.body import shown
 from pipeline_core.database.models import StoredRun, StoredTask, TaskAttempt, table
 from pipeline_core.errors import NotFound
-from pipeline_core.flows import engine, frozen
+from pipeline_core.flows import alerting, engine, frozen
 from pipeline_core.flows.engine import Command, Event, Run, StopJob, Submit, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.settings import settings
@@ -128,6 +128,7 @@ def change_state(
     run.finished_at = moment if state.final else None
     if state is RunState.RUNNING and run.started_at is None:
         run.started_at = moment
+    alerting.tell(session, run, frozen.definition(session, run.id).flow, moment)
     if state.final:
         wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
 

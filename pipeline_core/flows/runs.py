@@ -15,7 +15,7 @@ from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database.models import RunDocument, StoredFlow, StoredRun, StoredTask, table
 from pipeline_core.errors import NotFound, WrongParameter
-from pipeline_core.flows import documents, engine, frozen, stored
+from pipeline_core.flows import alerting, documents, engine, frozen, stored
 from pipeline_core.flows.faults import Fault
 from pipeline_core.flows.flow import Flow
 from pipeline_core.flows.ids import new_run_id
@@ -82,6 +82,7 @@ def create(
         who = actor or Actor(name=runner, request_id=request_id)
         after = {"flow": flow.written_as, "trigger": trigger, "task": task, "variables": sorted(given)}
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
+    alerting.tell(session, run, definition, moment)
     wakeups.after_commit(session, wakeups.FlowOwed(flow.id))
     return run.id
 

@@ -44,14 +44,17 @@ def test_a_job_says_what_it_is_for(engine: Engine) -> None:
         run_id,
         "req1",
     )
-    assert document.header.items() >= {
-        "flowName": "Of_Mine",
-        "taskName": "Fetch_it",
-        "runID": run_id,
-        "trigger": "manual",
-        "project": "public",
-        "template": "customize",
-    }.items()
+    assert (
+        document.header.items()
+        >= {
+            "flowName": "Of_Mine",
+            "taskName": "Fetch_it",
+            "runID": run_id,
+            "trigger": "manual",
+            "project": "public",
+            "template": "customize",
+        }.items()
+    )
 
 
 def test_a_failed_task_is_tried_again_as_another_job(engine: Engine) -> None:
