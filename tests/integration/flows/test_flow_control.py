@@ -158,21 +158,19 @@ def test_the_detail_has_each_task_with_its_latest_job(engine: Engine) -> None:
     with transaction() as session:
         detail = queries.detail(session, run_id, ADMIN)
     first, second = detail.pop("tasks")
-    assert detail.keys() == set(
-        [
-            "id",
-            "flow",
-            "trigger",
-            "executionDate",
-            "state",
-            "reason",
-            "blockedBy",
-            "runner",
-            "createdAt",
-            "startAt",
-            "finishedAt",
-        ]
-    )
+    assert detail.keys() == {
+        "id",
+        "flow",
+        "trigger",
+        "executionDate",
+        "state",
+        "reason",
+        "blockedBy",
+        "runner",
+        "createdAt",
+        "startAt",
+        "finishedAt",
+    }
     assert (detail["flow"], detail["state"], detail["blockedBy"], detail["finishedAt"]) == (
         "detailed",
         "running",

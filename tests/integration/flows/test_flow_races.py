@@ -1,0 +1,175 @@
+"""Several at work on one run, and calls that come twice or late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import select, update
+
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Cleanup, Job, RunSignal, StoredRun, TaskAttempt, TemplateRevision
+from pipeline_core.flows import admit, attempts, control, ports, step
+from pipeline_core.jobs import lifecycle
+from pipeline_core.settings import settings
+from pipeline_core.states import JobState
+from pipeline_core.tokens.actor import Actor
+from pipeline_core.wakeups import FlowOwed, RunOwed
+from tests.flows import begin, entry, store
+from tests.integration.flows.conftest import Engine
+
+ADMIN = Actor(name="admin", admin=True)
+WIDE = [f"t{number}" for number in range(40)]
+
+
+def jobs_by_name(run_id: str) -> Counter[str]:
+    with transaction() as session:
+        return Counter(session.scalars(select(Job.name).where(Job.run_id == run_id)))
+
+
+def stands(engine: Engine, run_id: str) -> dict[str, object]:
+    return {
+        key: (task.state, task.attempt, task.active, task.started_at, task.finished_at)
+        for key, task in engine.tasks(run_id).items()
+    }
+
+
+def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
+    run_id = begin(store(entry("crowd", {task: [] for task in WIDE}, parallelism=100)))
+    with transaction() as session:
+        flow_id = session.get_one(StoredRun, run_id).flow_id
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(admit.admit, [flow_id] * 8))
+        list(pool.map(step.advance, [run_id] * 16))
+    assert jobs_by_name(run_id) == Counter({f"crowd-{task}": 1 for task in WIDE})
+
+
+def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
+    after = {f"{task}-after": [task] for task in WIDE}
+    run_id = begin(store(entry("changes", {**{task: [] for task in WIDE}, **after}, parallelism=100)))
+    engine.go()
+
+    def end(task: str) -> None:
+        job_id = engine.jobs(run_id, task)[0]
+        with transaction() as session:
+            job = lifecycle.lock(session, job_id)
+            lifecycle.transition(session, job, JobState.RUNNING, reason="")
+            lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+        step.advance(run_id)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end, WIDE))
+    assert set(engine.states(run_id).values()) == {"succeeded", "waiting"}
+    assert set(jobs_by_name(run_id).values()) == {1}
+    assert len(jobs_by_name(run_id)) == 2 * len(WIDE)
+    with transaction() as session:
+        assert session.scalars(select(RunSignal).where(RunSignal.run_id == run_id)).all() == []
+
+
+def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
+    run_id = begin(store(entry("again", {"a": [], "b": ["a"]})))
+    engine.go()
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    before = stands(engine, run_id)
+    for _ in range(3):
+        step.advance(run_id)
+        admit.admit(engine.run(run_id).flow_id)
+    assert stands(engine, run_id) == before
+    assert set(jobs_by_name(run_id).values()) == {1}
+
+
+def test_stop_and_the_end_of_a_job_at_once_end_the_run_one_way(engine: Engine) -> None:
+    for number in range(5):
+        run_id = begin(store(entry(f"both{number}", {"a": []})))
+        engine.go()
+        with ThreadPoolExecutor(2) as pool:
+            pool.submit(control.stop, run_id, ADMIN)
+            pool.submit(engine.turn, run_id, "a", JobState.SUCCEEDED)
+        engine.go()
+        run, task = engine.run(run_id), engine.tasks(run_id)["a"]
+        assert (run.state, task.state) in (("stopped", "stopped"), ("succeeded", "succeeded"))
+        job, _ = engine.job(*engine.jobs(run_id, "a"))
+        assert JobState(job.state).final
+
+
+def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine: Engine) -> None:
+    run_id = begin(store(entry("early", {"a": []})))
+    admit.admit(engine.run(run_id).flow_id)
+    control.stop(run_id, ADMIN)
+    engine.go()
+    assert jobs_by_name(run_id) == Counter()
+    with transaction() as session:
+        assert session.scalars(select(TaskAttempt.owed).where(TaskAttempt.run_id == run_id)).all() == [False]
+
+
+def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
+    flow = store(entry("lost", {"a": []}))
+    run_id = begin(flow)
+    engine.noted.clear()
+    assert FlowOwed(flow.id) in admit.waiting(100)
+    admit.admit(flow.id)
+    engine.noted.clear()
+    assert RunOwed(run_id) not in attempts.due(100)
+    with transaction() as session:
+        session.execute(update(TaskAttempt).where(TaskAttempt.run_id == run_id).values(due_at=now()))
+    assert RunOwed(run_id) in attempts.due(100)
+    assert RunOwed(run_id) not in attempts.due(100)
+    step.advance(run_id)
+    engine.noted.clear()
+    with transaction() as session:
+        job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
+        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+    engine.noted.clear()
+    assert RunOwed(run_id) not in step.unheard(100)
+    with transaction() as session:
+        session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
+    assert RunOwed(run_id) in step.unheard(100)
+    control.stop(run_id, ADMIN)
+    control.clear(run_id, ADMIN)
+    with transaction() as session:
+        session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
+    assert RunOwed(run_id) not in step.unheard(100)
+    with transaction() as session:
+        assert session.scalars(select(RunSignal)).all() == []
+
+
+@pytest.mark.parametrize(
+    ("taken", "count", "found"),
+    [
+        ([], 2, [10, 11]),
+        ([10], 2, [11, 12]),
+        ([11], 2, [12, 13]),
+        ([11], 1, [10]),
+        ([10, 12, 13], 2, []),
+        ([5, 9, 10, 11, 99], 2, [12, 13]),
+        ([], 5, []),
+    ],
+)
+def test_the_first_free_ports_in_a_row_are_lent(taken: list[int], count: int, found: list[int]) -> None:
+    assert list(ports.gap(taken, count, range(10, 14))) == found
+
+
+def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINE_HOST_PORTS", "30000-30003")
+    settings.cache_clear()
+    template = {"job_template_name": "net", "image_name": "busybox", "job_template_expand": {"HostNetwork": "true"}}
+    with transaction() as session:
+        session.add(TemplateRevision(name="net", revision=1, document=template, created_at=now(), created_by="t"))
+    tasks = {task: {"job_template": "net", "args": {}, "command": "true"} for task in "abc"}
+    run_id = begin(store(entry("ports", {task: [] for task in "abc"}, tasks)))
+    engine.go()
+    lent = []
+    for task in "ab":
+        _, document = engine.job(engine.jobs(run_id, task)[0])
+        pod = document.submitted["spec"]["roles"][0]["template"]["spec"]
+        lent.append([port["hostPort"] for port in pod["containers"][0]["ports"]])
+    assert lent == [[30000, 30001], [30002, 30003]]
+    assert engine.jobs(run_id, "c") == [], "it waits for ports"
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    assert engine.jobs(run_id, "c") == [], "something of the job may be left in the cluster"
+    with transaction() as session:
+        session.get_one(Job, engine.jobs(run_id, "a")[0]).cleanup = Cleanup.DONE
+    step.advance(run_id)
+    assert len(engine.jobs(run_id, "c")) == 1
