@@ -25,7 +25,7 @@ def _database() -> str | None:
             revision = migrate.current(session.connection())
     except PipelineError as error:
         return error.message.rstrip(".")
-    if revision != migrate.head():
+    if revision != migrate.head() and not migrate.is_newer(revision):
         return f"its schema is at {revision or 'nothing'}, this version needs {migrate.head()}"
     return None
 

@@ -14,7 +14,7 @@ def database() -> None:
 
 @database.command()
 def upgrade() -> None:
-    """Bring the database at PIPELINE_DATABASE_URL to this version's schema."""
+    """Bring the database at PIPELINE_DATABASE_URL to this version's schema, unless it is a later one's already."""
     from sqlalchemy.exc import ArgumentError, DBAPIError
 
     from pipeline_core.database import migrate
@@ -28,6 +28,8 @@ def upgrade() -> None:
     if not url:
         raise click.UsageError("PIPELINE_DATABASE_URL is not set; `pipeline up` looks after its own database itself")
     try:
+        if migrate.is_newer(migrate.revision_of(url)):
+            return click.echo("The schema is that of a later version, and stays so.", err=True)
         migrate.upgrade(url)
     except ArgumentError as error:
         raise click.UsageError(

@@ -34,6 +34,25 @@ def current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+def revision_of(url: str) -> str | None:
+    """The same of the database at `url`."""
+    engine = make_engine(url, pool_size=1)
+    try:
+        with engine.connect() as connection:
+            return current(connection)
+    finally:
+        engine.dispose()
+
+
+def is_newer(revision: str | None) -> bool:
+    """Whether a later version than this one has upgraded the database: this one does not know the revision.
+
+    A migration leaves the schema fit for the version before it too, which goes on until it is replaced.
+    """
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    return revision is not None and revision not in known
+
+
 def upgrade(url: str, revision: str = "head") -> None:
     """Run the migrations that the database at `url` lacks, all in one transaction; none is fine."""
     engine = make_engine(url, pool_size=1)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import text
 
 from pipeline_core.database import migrate
 from pipeline_core.database.engine import make_engine
@@ -28,3 +29,14 @@ def test_two_upgrades_at_once_take_turns(empty_database_url: str) -> None:
     with engine.connect() as connection:
         assert migrate.current(connection) == migrate.head()
     engine.dispose()
+
+
+def test_a_later_version_s_schema_is_known_as_such(empty_database_url: str) -> None:
+    migrate.upgrade(empty_database_url)
+    assert not migrate.is_newer(migrate.revision_of(empty_database_url))
+    engine = make_engine(empty_database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'"))
+    engine.dispose()
+    assert migrate.is_newer(migrate.revision_of(empty_database_url))
+    assert not migrate.is_newer(None)
