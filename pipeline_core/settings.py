@@ -310,6 +310,12 @@ class Settings:
         "Flower's password, for the user `admin`. `pipeline up --flower` makes one in the data directory when this is empty.",
         secret=True,
     )
+    alive_file: str = _setting(
+        _text,
+        "",
+        "A file that workers, beat and the watcher touch at least twice a minute while they go on, for a probe that looks at "
+        "its age. Empty: none.",
+    )
     log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
     log_level: str = _setting(
         _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."

@@ -13,6 +13,7 @@ from celery.signals import beat_init, before_task_publish
 from pipeline_core import signs
 from pipeline_core.database.engine import engine
 from pipeline_core.errors import Unavailable
+from workers import alive
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,7 @@ class Presence(bootsteps.StartStopStep):
 
 def give(name: str) -> None:
     """Give this process's sign of life. Never raises because of the database."""
+    alive.show()
     try:
         signs.give(name)
     except Unavailable as error:

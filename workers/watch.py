@@ -22,7 +22,7 @@ from pipeline_core.database.leases import hold, release
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import rollup
 from pipeline_core.settings import settings
-from workers import publish
+from workers import alive, publish
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +48,7 @@ def main() -> None:
 def watch(stop: threading.Event, owner: str) -> None:
     """Lead whenever the lease can be had, until `stop` is set."""
     while not stop.is_set():
+        alive.show()
         try:
             if hold(LEASE, owner, LEASE_SECONDS):
                 log.info("watching", owner=owner)
@@ -78,6 +79,7 @@ def lead(stop: threading.Event, owner: str) -> None:
     renewal.start()
     try:
         for job_id in cluster().watch(stop):
+            alive.show()
             if lost.is_set():
                 return
             if job_id:
