@@ -19,7 +19,7 @@ from tests.integration.clusters.support import eventually, script_unit, seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet
 
-MANIFEST = Path(__file__).parents[2] / "docker/kustomize/rbac.yaml"
+MANIFEST = Path(__file__).parents[2] / "docker/kustomize/jobs/rbac.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 POD = "job-worker-0-0-0"
 

@@ -11,17 +11,12 @@ import pytest
 import yaml
 
 from pipeline_core.settings import Settings, variable
-from workers.app import queues
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKER = ROOT / "docker"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if "build" in service]
-
-
-def command(name: str) -> list[str]:
-    return list(map(str, SERVICES[name]["command"]))
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -53,17 +48,6 @@ def test_every_secret_must_be_given() -> None:
     assert {required for _, required in secrets} == {":?"}, "none has a default"
     example = (DOCKER / "env.example").read_text()
     assert all(f"\n{name}=\n" in example for name, _ in secrets)
-
-
-def test_every_queue_is_served() -> None:
-    served = {
-        queue
-        for name in OURS
-        for option, value in zip(command(name), command(name)[1:], strict=False)
-        if option == "-Q"
-        for queue in value.split(",")
-    }
-    assert served == set(queues())
 
 
 def test_redis_keeps_what_waits_in_it() -> None:

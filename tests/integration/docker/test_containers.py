@@ -1,0 +1,117 @@
+"""What the containers do when they start and while they go on, run as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from pipeline_core.database import migrate
+from pipeline_core.database.engine import make_engine
+from tests.installation import installed, wait_for
+from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of
+from tests.servers import fresh_database
+
+BASE = KUSTOMIZE / "base"
+(ALIVE,) = [pod_of(patch)["containers"][0] for patch in documents(BASE / "patches" / "alive.yaml")]
+(DATABASE,) = [pod_of(patch)["initContainers"][0] for patch in documents(BASE / "patches" / "service.yaml")]
+(FLOWER,) = [pod_of(one)["containers"][0] for one in of_kind(documents(BASE / "flower.yaml"), "Deployment")]
+PROGRAMS = Path(sys.executable).parent
+LONG_AGO_SECONDS = 1000
+
+
+def run(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def probe(kind: str, file: Path) -> bool:
+    words = [word.replace("/tmp/alive", str(file)) for word in ALIVE[kind]["exec"]["command"]]
+    return run(words).returncode == 0
+
+
+def age(file: Path) -> None:
+    moment = time.time() - LONG_AGO_SECONDS
+    os.utime(file, (moment, moment))
+
+
+def test_probes_look_at_a_file_and_its_age(tmp_path: Path) -> None:
+    file = tmp_path / "alive"
+    assert not probe("startupProbe", file)
+    assert not probe("livenessProbe", file)
+    file.touch()
+    assert probe("startupProbe", file)
+    assert probe("livenessProbe", file)
+    age(file)
+    assert not probe("livenessProbe", file)
+
+
+@pytest.mark.slow
+def test_whoever_serves_nothing_shows_again_and_again_that_it_goes_on(
+    tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str
+) -> None:
+    names = ("stages1", "hooks1", "beat", "watcher")
+    with (
+        fresh_database(postgres_url, template=migrated_database) as url,
+        installed(tmp_path, url, redis_url, PIPELINE_CLUSTER_DRIVER="null") as service,
+    ):
+        files = {name: tmp_path / f"{name}.alive" for name in names}
+        for name, file in files.items():
+            process = service.services[name]
+            environment = {**(process.env or {}), "PIPELINE_ALIVE_FILE": str(file)}
+            service.services[name] = replace(process, env=environment)
+        service.start(*names)
+        for name, file in files.items():
+            wait_for(lambda file=file: probe("startupProbe", file), f"{name} to start")
+            age(file)
+        for name, file in files.items():
+            wait_for(lambda file=file: probe("livenessProbe", file), f"{name} to show that it goes on")
+
+
+def test_without_secrets_of_one_s_own_nothing_starts() -> None:
+    empty = {
+        line.removesuffix("="): ""
+        for line in (BASE / "secrets.env.example").read_text().splitlines()
+        if not line.startswith("#")
+    }
+    done = run(DATABASE["command"], **empty)
+    assert done.returncode != 0
+    assert "PIPELINE_DATABASE_URL is not set" in done.stderr
+
+
+def test_the_database_is_given_its_schema_and_a_later_version_s_is_left_alone(empty_database_url: str) -> None:
+    for _ in range(2):
+        done = run(DATABASE["command"], PIPELINE_DATABASE_URL=empty_database_url)
+        assert (done.returncode, done.stderr) == (0, "")
+    engine = make_engine(empty_database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'"))
+    engine.dispose()
+    done = run(DATABASE["command"], PIPELINE_DATABASE_URL=empty_database_url)
+    assert done.returncode == 0
+    assert "a later version" in done.stderr
+    assert migrate.revision_of(empty_database_url) == "v9999"
+
+
+@pytest.mark.parametrize("password", ["", "a,b"])
+def test_flower_does_not_start_with_a_password_that_is_none(password: str) -> None:
+    done = run(FLOWER["command"], FLOWER_PASSWORD=password)
+    assert done.returncode == 1
+    assert "FLOWER_PASSWORD must be set" in done.stderr
+
+
+def test_flower_is_told_its_password_by_the_environment(tmp_path: Path) -> None:
+    celery = tmp_path / "celery"
+    celery.write_text('#!/bin/sh\necho "$FLOWER_BASIC_AUTH"; echo "$@"\n')
+    celery.chmod(0o755)
+    done = run(FLOWER["command"], FLOWER_PASSWORD="p 4", PATH=f"{tmp_path}:/usr/bin:/bin")
+    auth, words = done.stdout.splitlines()
+    assert auth == "admin:p 4"
+    assert words.startswith("-A workers.app flower --address=0.0.0.0 --port=5555")
+    assert "p 4" not in words
