@@ -16,10 +16,13 @@ from typing import Any
 from command_decorator import decorate
 from flask import Flask, Response, jsonify, request
 from header_gate import decide
+from kubeflow_jobs import Untranslatable
 from life_hook import Hook
+from mpijob_translator import translate as translate_mpijob
 from priority_binder import bind
 from priority_factors import by_history, by_size, by_user
-from tfjob_translator import Untranslatable, translate
+from pytorchjob_translator import translate as translate_pytorchjob
+from tfjob_translator import translate as translate_tfjob
 
 DEFAULT_PORT = 9100
 # Every Kubernetes cluster has this one; name another that yours runs.
@@ -31,7 +34,9 @@ def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
     app = Flask(__name__)
     hook = Hook()
     plugins: dict[str, Callable[[Any], Any]] = {
-        "/translate/tfjob": translate,
+        "/translate/tfjob": translate_tfjob,
+        "/translate/pytorchjob": translate_pytorchjob,
+        "/translate/mpijob": translate_mpijob,
         "/factors/user": by_user,
         "/factors/size": by_size,
         "/factors/history": lambda packet: by_history(packet, hook.endings(packet["header"]["userID"])),

@@ -5,16 +5,18 @@ The fields of a TFJob: https://www.kubeflow.org/docs/components/trainer/legacy-v
 
 from __future__ import annotations
 
-import copy
 from typing import Any
+
+from kubeflow_jobs import DECIDES, Untranslatable, container_of, hosts_variable, replica_specs, replicas, run_before
+from kubeflow_jobs import role as make_role
+from kubeflow_jobs import taskset as make_taskset
 
 # In the order in which TensorFlow's own examples list them; the service starts all roles at once.
 REPLICA_TYPES = ("Chief", "Master", "PS", "Worker", "Evaluator")
 LEADERS = ("Chief", "Master")
+FIELD = "tfReplicaSpecs"
 TRAINING_CONTAINER = "tensorflow"
-PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
-RESTARTED = ("OnFailure", "Always")
 
 # TF_CONFIG differs between replicas, which share a template; so it is made where the replica runs, from the variables
 # that the service sets there. Ports count up over all replicas, so that they differ when all share one address.
@@ -24,45 +26,24 @@ tf_list="$tf_list,\\"$tf_host:$tf_port\\""; tf_port=$((tf_port + 1)); done; unse
 """
 
 
-class Untranslatable(Exception):
-    """The TFJob says something that a TaskSet cannot."""
-
-
 def translate(packet: dict[str, Any]) -> dict[str, Any]:
-    """The TaskSet for the TFJob in `packet["job"]`; the service gives it the job's ID as its name."""
+    """The TaskSet for the TFJob in `packet["job"]`."""
     job = packet["job"]
-    spec = job.get("spec") or {}
-    groups = replica_groups(spec)
-    metadata = {
-        field: job["metadata"][field]
-        for field in ("namespace", "labels", "annotations")
-        if job.get("metadata", {}).get(field)
-    }
-    policy = spec.get("runPolicy") or {}
-    taskset_spec: dict[str, Any] = {"roles": [role(group, groups, policy) for group in groups]}
-    if policy.get("activeDeadlineSeconds"):
-        taskset_spec["activeDeadlineSeconds"] = policy["activeDeadlineSeconds"]
-    return {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {"name": packet["header"]["jobID"], **metadata},
-        "spec": taskset_spec,
-    }
+    groups = replica_groups(job)
+    return make_taskset(packet, [role(group, groups, job) for group in groups])
 
 
-def replica_groups(spec: dict[str, Any]) -> list[dict[str, Any]]:
+def replica_groups(job: dict[str, Any]) -> list[dict[str, Any]]:
     """The roles to be: name, TensorFlow's type, index of the first replica, number, whether success here is the job's.
 
     A TFJob succeeds with its chief. Without one it succeeds with worker 0, which therefore gets a role of its own,
     unless all workers count (successPolicy AllWorkers).
     """
-    specs = spec.get("tfReplicaSpecs") or {}
-    if unknown := sorted(specs.keys() - set(REPLICA_TYPES)):
-        raise Untranslatable(f"spec.tfReplicaSpecs.{unknown[0]}: known are {', '.join(REPLICA_TYPES)}")
+    specs = replica_specs(job, FIELD, REPLICA_TYPES)
     has_leader = any(name in specs for name in LEADERS)
     groups = []
     for name in REPLICA_TYPES:
-        count = specs[name].get("replicas", 1) if name in specs else 0
+        count = replicas(specs[name]) if name in specs else 0
         if not count:
             continue
         group = {
@@ -75,60 +56,28 @@ def replica_groups(spec: dict[str, Any]) -> list[dict[str, Any]]:
         }
         if name == "Worker" and not has_leader:
             group["decides"] = True
-            if count > 1 and spec.get("successPolicy") != "AllWorkers":
+            if count > 1 and job["spec"].get("successPolicy") != "AllWorkers":
                 groups.append({**group, "role": "worker-0", "count": 1})
                 group |= {"first": 1, "count": count - 1, "decides": False}
         groups.append(group)
     if not groups:
-        raise Untranslatable("spec.tfReplicaSpecs names no replicas")
+        raise Untranslatable(f"spec.{FIELD} names no replicas")
     return groups
 
 
-def role(group: dict[str, Any], groups: list[dict[str, Any]], policy: dict[str, Any]) -> dict[str, Any]:
-    template = copy.deepcopy(group["spec"].get("template") or {})
-    pod = template.get("spec") or {}
-    if not pod.get("containers"):
-        raise Untranslatable(f"spec.tfReplicaSpecs.{group['type']}.template.spec.containers: there are none")
-    pod.pop("restartPolicy", None)
+def role(group: dict[str, Any], groups: list[dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
+    path = f"spec.{FIELD}.{group['type']}"
+    result = make_role(group["role"], group["count"], group["spec"], job, path)
     if sum(other["count"] for other in groups) > 1:
-        container = training_container(pod, group["type"])
-        container["command"] = ["sh", "-c", tf_config_script(group, groups), "tfjob", *container["command"]]
-    result = {"name": group["role"], "replicas": group["count"], "template": template} | restarts(group, pod, policy)
+        container = container_of(result, TRAINING_CONTAINER, path)
+        run_before(container, tf_config_script(group, groups), path, "TF_CONFIG")
     if group["decides"]:
-        # What still runs then is stopped: cleanPodPolicy `Running` and `All`; `None` has no counterpart.
-        result["eventPolicy"] = [{"event": "RoleSucceeded", "action": "TaskSetSucceeded"}]
+        result["eventPolicy"] = DECIDES
     return result
 
 
-def restarts(group: dict[str, Any], pod: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
-    """What stands in the role, and in `pod`, for restartPolicy and backoffLimit."""
-    wanted = group["spec"].get("restartPolicy", "Never")
-    if wanted == "ExitCode":
-        raise Untranslatable(
-            f"spec.tfReplicaSpecs.{group['type']}.restartPolicy: ExitCode has no counterpart; use OnFailure"
-        )
-    if wanted not in RESTARTED:
-        return {}
-    if policy.get("backoffLimit") is None:
-        pod["restartPolicy"] = "OnFailure"
-        return {}
-    return {"retryPolicy": {"retry": True, "delay": 0, "maxRetryCount": policy["backoffLimit"]}}
-
-
-def training_container(pod: dict[str, Any], replica_type: str) -> dict[str, Any]:
-    path = f"spec.tfReplicaSpecs.{replica_type}.template.spec.containers"
-    for container in pod["containers"]:
-        if container.get("name") == TRAINING_CONTAINER:
-            if not container.get("command"):
-                raise Untranslatable(
-                    f"{path}: {TRAINING_CONTAINER} has no command in front of which TF_CONFIG could be set"
-                )
-            return container
-    raise Untranslatable(f"{path}: none is named {TRAINING_CONTAINER}")
-
-
 def tf_config_script(group: dict[str, Any], groups: list[dict[str, Any]]) -> str:
-    """A script that exports TF_CONFIG and becomes the command given to it as arguments."""
+    """A script that exports TF_CONFIG."""
     lines, cluster, port = [], {}, DEFAULT_PORT
     for other in groups:
         # An evaluator stands beside the cluster that trains.
@@ -142,8 +91,4 @@ def tf_config_script(group: dict[str, Any], groups: list[dict[str, Any]]) -> str
     members = ",".join(f'\\"{name}\\":[{",".join(hosts)}]' for name, hosts in cluster.items())
     task = f'\\"type\\":\\"{group["type"].lower()}\\",\\"index\\":$((TASKROLE_REPLICA_INDEX + {group["first"]}))'
     config = f'export TF_CONFIG="{{\\"cluster\\":{{{members}}},\\"task\\":{{{task}}},\\"environment\\":\\"cloud\\"}}"'
-    return HOST_LIST + "\n".join([*lines, config, 'exec "$@"'])
-
-
-def hosts_variable(role_name: str) -> str:
-    return f"TASKROLE_HOSTS_{role_name.upper().replace('-', '_')}"
+    return HOST_LIST + "\n".join([*lines, config])
