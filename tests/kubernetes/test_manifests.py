@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
-from tests.manifests import KUSTOMIZE, Manifest, a_trial, of_kind, rendered
+from tests.manifests import KUSTOMIZE, ROOT, Manifest, a_trial, of_kind, rendered
 
 KNOWN_EVERYWHERE = {"ConfigMap", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
 
@@ -82,6 +82,12 @@ def test_the_api_server_takes_the_trial(kubeconfig: str, api: Api, tmp_path: Pat
     found = known(api, manifests)
     assert {one["kind"] for one in found} >= KNOWN_EVERYWHERE | {"StatefulSet", "Role", "RoleBinding"}
     assert len(dry_run(kubeconfig, found)) == len(found)
+
+
+@pytest.mark.parametrize("directory", ["plugins", "volcano", "volcano/jobs"])
+def test_the_api_server_takes_the_examples(kubeconfig: str, namespace: str, directory: str) -> None:
+    manifests = rendered(ROOT / "examples" / directory)
+    assert len(dry_run(kubeconfig, manifests, namespace)) == len(manifests)
 
 
 def test_a_field_that_is_wrong_is_refused(kubeconfig: str, api: Api, namespace: str) -> None:

@@ -13,14 +13,20 @@ from kubernetes import client
 
 from api.up.plan import DRAIN_SECONDS
 from pipeline_core.settings import Settings, variable
-from tests.manifests import KUSTOMIZE, Manifest, a_trial, filled_in, name_of, of_kind, pod_of, rendered
+from tests.manifests import KUSTOMIZE, ROOT, Manifest, a_trial, filled_in, name_of, of_kind, pod_of, rendered
 
+EXAMPLES = ("plugins", "volcano", "volcano/jobs")
 UNKNOWN = object()
 
 
 @pytest.fixture(scope="module")
 def base() -> list[Manifest]:
     return rendered(KUSTOMIZE / "base")
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[Manifest]:
+    return [one for directory in EXAMPLES for one in rendered(ROOT / "examples" / directory)]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def what_the_schema_knows(manifest: Manifest) -> Any:
         return api.sanitize_for_serialization(api.deserialize(json.dumps(manifest), model, "application/json"))
 
 
-@pytest.mark.parametrize("overlay", ["base", "trial"])
+@pytest.mark.parametrize("overlay", ["base", "trial", "examples"])
 def test_each_object_has_the_fields_of_its_kind_and_no_others(overlay: str, request: pytest.FixtureRequest) -> None:
     for manifest in request.getfixturevalue(overlay):
         assert what_the_schema_knows(manifest) == manifest, name_of(manifest)
@@ -66,7 +72,7 @@ def test_the_base_has_all_kinds_of_processes_and_no_namespace(base: list[Manifes
     assert all("namespace" not in manifest["metadata"] for manifest in base)
 
 
-@pytest.mark.parametrize("overlay", ["base", "trial"])
+@pytest.mark.parametrize("overlay", ["base", "trial", "examples"])
 def test_no_container_can_write_or_become_anything(overlay: str, request: pytest.FixtureRequest) -> None:
     for workload in of_kind(request.getfixturevalue(overlay), "Deployment", "StatefulSet"):
         pod = pod_of(workload)
@@ -247,3 +253,10 @@ def test_the_archive_is_mounted_by_all_who_read_or_write_it(trial: list[Manifest
         if "/archive" in [mount["mountPath"] for mount in pod_of(one)["containers"][0]["volumeMounts"]]
     }
     assert mounted == {"api", "stages", "housekeeping", "flows", "watcher"}
+
+
+def test_the_example_plugins_take_along_all_that_they_are_made_of(examples: list[Manifest]) -> None:
+    for directory, name in (("plugins", "example-plugins"), ("volcano", "volcano-binder")):
+        (code,) = [one for one in of_kind(examples, "ConfigMap") if one["metadata"]["name"].startswith(f"{name}-")]
+        files = {path.name: path.read_text() for path in (ROOT / "examples" / directory).glob("*.py")}
+        assert code["data"] == files

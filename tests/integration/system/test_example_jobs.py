@@ -84,3 +84,10 @@ def test_a_tfjob_s_replicas_know_each_other(translators: Installation) -> None:
     log, states = run(translators, "tfjob")
     assert any('"worker":["127.0.0.1:2223","127.0.0.1:2224"]' in line for line in log)
     assert states["chief"] == ["succeeded"]
+
+
+def test_the_feature_for_volcano_can_be_registered(service: Installation) -> None:
+    feature = yaml.safe_load((EXAMPLES / "volcano" / "feature.yaml").read_text())
+    service.post("/v1/features", feature)
+    found = service.get("/v1/features/detail/volcano")
+    assert [plugin["pluginType"] for plugin in found["plugins"]] == ["SchedulerBinder", "LifeHook"]

@@ -1,0 +1,167 @@
+"""Gangs for Volcano: a SchedulerBinder that makes a PodGroup for each job, and a LifeHook that removes it at the job's end.
+
+    python examples/volcano/binder.py --port 9110 [--kubeconfig FILE]
+
+All pods of a job are bound to the scheduler `volcano` and to a PodGroup named after the job, so that none starts before there
+is room for all. The fields of a PodGroup: https://volcano.sh/en/docs/podgroup/
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from flask import Flask, Response, jsonify, request
+from kubernetes import client, config
+from urllib3.exceptions import HTTPError
+
+DEFAULT_PORT = 9110
+SCHEDULER = "volcano"
+GROUP_NAME = "scheduling.k8s.io/group-name"
+JOB = "pipeline/job-id"
+DEFAULT_QUEUE = "default"
+FINAL = ("succeeded", "failed", "stopped")
+KIND = {"group": "scheduling.volcano.sh", "version": "v1beta1", "plural": "podgroups"}
+TIMEOUT_SECONDS = 10
+REMEMBERED = 10_000
+
+
+class Refused(Exception):
+    """The job cannot be bound; asking again would not help."""
+
+
+class PodGroups:
+    """The PodGroups of jobs, each named after its job. Creating and removing may be repeated, and come in any order."""
+
+    def __init__(self, api: client.CustomObjectsApi) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def create(self, job_id: str, namespace: str, spec: dict[str, Any]) -> None:
+        """See that the job has its PodGroup. One that is there already is as it was asked for then."""
+        body = {
+            "apiVersion": f"{KIND['group']}/{KIND['version']}",
+            "kind": "PodGroup",
+            "metadata": {"name": job_id, "namespace": namespace, "labels": {JOB: job_id}},
+            "spec": spec,
+        }
+        try:
+            self._api.create_namespaced_custom_object(
+                **KIND, namespace=namespace, body=body, _request_timeout=TIMEOUT_SECONDS
+            )
+        except client.ApiException as error:
+            if error.status in (400, 422):
+                raise Refused(f"the PodGroup was refused: {error.body}") from error
+            if error.status != 409:
+                raise
+            if not self._is_ours(job_id, namespace):
+                raise Refused(f"there is a PodGroup {job_id} in {namespace} that is not of this job") from error
+        with self._lock:
+            ended = job_id in self._ended
+        # It was stopped while this was under way, and nobody will say so again.
+        if ended:
+            self._delete(job_id, namespace)
+
+    def remove(self, job_id: str, namespace: str) -> None:
+        """See that the job, which has ended, has no PodGroup any more."""
+        with self._lock:
+            self._ended[job_id] = None
+            while len(self._ended) > REMEMBERED:
+                self._ended.popitem(last=False)
+        self._delete(job_id, namespace)
+
+    def _delete(self, job_id: str, namespace: str) -> None:
+        try:
+            if self._is_ours(job_id, namespace):
+                self._api.delete_namespaced_custom_object(
+                    **KIND, namespace=namespace, name=job_id, _request_timeout=TIMEOUT_SECONDS
+                )
+        except client.ApiException as error:
+            if error.status != 404:
+                raise
+
+    def _is_ours(self, job_id: str, namespace: str) -> bool:
+        found: Any = self._api.get_namespaced_custom_object(
+            **KIND, namespace=namespace, name=job_id, _request_timeout=TIMEOUT_SECONDS
+        )
+        return (found["metadata"].get("labels") or {}).get(JOB) == job_id
+
+
+def bind(packet: dict[str, Any]) -> dict[str, Any]:
+    """The TaskSet of `packet["job"]`, bound to Volcano and to the PodGroup named after the job."""
+    taskset = copy.deepcopy(packet["job"])
+    for role in taskset["spec"]["roles"]:
+        template = role["template"]
+        template["metadata"] = template.get("metadata") or {}
+        annotations = template["metadata"].get("annotations") or {}
+        template["metadata"]["annotations"] = {**annotations, GROUP_NAME: packet["header"]["jobID"]}
+        template["spec"]["schedulerName"] = SCHEDULER
+    return taskset
+
+
+def group_of(packet: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the job's PodGroup: all of its replicas, in the queue that `queue` of the header names."""
+    queue = packet["header"].get("queue") or DEFAULT_QUEUE
+    if not isinstance(queue, str):
+        raise Refused(f"queue of the header is {queue!r}; the name of one of Volcano's queues was expected")
+    return {"minMember": sum(role.get("replicas", 1) for role in packet["job"]["spec"]["roles"]), "queue": queue}
+
+
+def create_app(groups: PodGroups) -> Flask:
+    app = Flask(__name__)
+
+    @app.post("/bind")
+    def bind_job() -> Response:
+        packet = request.get_json()
+        taskset = bind(packet)
+        groups.create(packet["header"]["jobID"], taskset["metadata"]["namespace"], group_of(packet))
+        return jsonify(taskset)
+
+    @app.post("/hook")
+    def hear() -> Response:
+        event = request.get_json()
+        if event["current_state"] in FINAL:
+            groups.remove(event["id"], event["namespace"])
+        return Response("OK", mimetype="text/plain")
+
+    @app.get("/healthz")
+    def healthz() -> Response:
+        return Response("OK", mimetype="text/plain")
+
+    @app.errorhandler(Refused)
+    def refuse(error: Refused) -> tuple[Response, int]:
+        return jsonify(error=str(error)), 422
+
+    @app.errorhandler(client.ApiException)
+    @app.errorhandler(HTTPError)
+    def try_again(error: Exception) -> tuple[Response, int]:
+        # 503 is an answer that is not to be had: the service asks again, and tells events again.
+        return jsonify(error=f"Kubernetes: {error}"), 503
+
+    return app
+
+
+def connect(kubeconfig: str) -> client.CustomObjectsApi:
+    """The cluster of that file, or when there is none the one that this process runs in."""
+    if kubeconfig:
+        return client.CustomObjectsApi(config.new_client_from_config(kubeconfig, persist_config=False))
+    config.load_incluster_config()
+    return client.CustomObjectsApi()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Binds jobs to Volcano.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT)
+    parser.add_argument("--kubeconfig", default="")
+    arguments = parser.parse_args()
+    app = create_app(PodGroups(connect(arguments.kubeconfig)))
+    app.run(arguments.host, arguments.port, threaded=True)
+
+
+if __name__ == "__main__":
+    main()
