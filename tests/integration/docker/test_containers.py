@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from redis import Redis
+from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError
 from sqlalchemy import text
 
+from api.embedded.redis import _program, free_port
 from pipeline_core.database import migrate
 from pipeline_core.database.engine import make_engine
 from tests.installation import installed, wait_for
@@ -72,6 +76,59 @@ def test_whoever_serves_nothing_shows_again_and_again_that_it_goes_on(
             age(file)
         for name, file in files.items():
             wait_for(lambda file=file: probe("livenessProbe", file), f"{name} to show that it goes on")
+
+
+def test_compose_has_the_fields_of_its_schema_and_no_others(tmp_path: Path) -> None:
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    compose = ROOT / "docker" / "compose.yaml"
+    done = run([*check, str(compose)])
+    assert done.returncode == 0, done.stdout
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(compose.read_text().replace("read_only:", "readonly:"))
+    assert "'readonly' was unexpected" in run([*check, str(wrong)]).stdout
+
+
+@pytest.fixture
+def trial_redis(tmp_path: Path) -> Iterator[Redis]:
+    """The Redis of the trial, as its container starts it, on a free port of this machine."""
+    (server,) = of_kind(documents(KUSTOMIZE / "servers" / "redis.yaml"), "StatefulSet")
+    *shell, script = pod_of(server)["containers"][0]["command"]
+    (tmp_path / "valkey-server").symlink_to(_program())
+    port = free_port()
+    script = script.replace("/data", str(tmp_path)).replace("/tmp/valkey.conf", str(tmp_path / "valkey.conf"))
+    script = script.rstrip() + f" --bind 127.0.0.1 --port {port}\n"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "REDISCLI_AUTH": "secret"}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*shell, script], env=environment, stdout=log, stderr=log)
+    try:
+        with Redis(port=port, password="secret") as redis:
+            wait_for(lambda: _answers(redis), "the trial's Redis")
+            yield redis
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0, "SIGTERM reaches the server itself"
+
+
+def _answers(redis: Redis) -> bool:
+    try:
+        return bool(redis.ping())
+    except (ConnectionError, BusyLoadingError):
+        return False
+
+
+def test_the_trial_s_redis_asks_for_its_password_and_keeps_what_waits(trial_redis: Redis) -> None:
+    found = {name: trial_redis.config_get(name)[name] for name in ("appendonly", "maxmemory-policy", "maxmemory")}
+    assert found == {"appendonly": "yes", "maxmemory-policy": "noeviction", "maxmemory": str(512 * 1024 * 1024)}
+    port = trial_redis.connection_pool.connection_kwargs["port"]
+    with Redis(port=port) as stranger, pytest.raises(AuthenticationError):
+        stranger.ping()
+
+
+def test_the_trial_s_redis_does_not_start_without_a_password() -> None:
+    (server,) = of_kind(documents(KUSTOMIZE / "servers" / "redis.yaml"), "StatefulSet")
+    done = run(pod_of(server)["containers"][0]["command"], REDISCLI_AUTH="")
+    assert done.returncode == 1
+    assert "REDIS_PASSWORD must be set" in done.stderr
 
 
 def test_without_secrets_of_one_s_own_nothing_starts() -> None:
