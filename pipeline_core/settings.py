@@ -314,7 +314,7 @@ class Settings:
         _text,
         "",
         "A file that workers, beat and the watcher touch at least twice a minute while they go on, for a probe that looks at "
-        "its age. Empty: none.",
+        "its age. Celery's do not while Redis is away. Empty: none.",
     )
     log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
     log_level: str = _setting(

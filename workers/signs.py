@@ -60,6 +60,7 @@ def give(name: str) -> None:
 
 @beat_init.connect
 def _beat_begins(**_: Any) -> None:
+    alive.show()
     before_task_publish.connect(_beat_lives, sender=CANARIES, weak=False)
 
 

@@ -15,9 +15,11 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError
 from sqlalchemy import text
 
+from api.embedded import EmbeddedRedis
 from api.embedded.redis import _program, free_port
 from pipeline_core.database import migrate
 from pipeline_core.database.engine import make_engine
+from tests.chaos.servers import restartable
 from tests.installation import installed, wait_for
 from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of
 from tests.servers import fresh_database
@@ -28,6 +30,7 @@ BASE = KUSTOMIZE / "base"
 (FLOWER,) = [pod_of(one)["containers"][0] for one in of_kind(documents(BASE / "flower.yaml"), "Deployment")]
 PROGRAMS = Path(sys.executable).parent
 LONG_AGO_SECONDS = 1000
+AWAY = "redis://127.0.0.1:1/0"
 
 
 def run(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
@@ -35,9 +38,9 @@ def run(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-def probe(kind: str, file: Path) -> bool:
+def probe(kind: str, file: Path, redis_url: str) -> bool:
     words = [word.replace("/tmp/alive", str(file)) for word in ALIVE[kind]["exec"]["command"]]
-    return run(words).returncode == 0
+    return run(words, PIPELINE_REDIS_URL=redis_url).returncode == 0
 
 
 def age(file: Path) -> None:
@@ -45,37 +48,52 @@ def age(file: Path) -> None:
     os.utime(file, (moment, moment))
 
 
-def test_probes_look_at_a_file_and_its_age(tmp_path: Path) -> None:
+def is_fresh(file: Path) -> bool:
+    return file.exists() and time.time() - file.stat().st_mtime < LONG_AGO_SECONDS / 2
+
+
+def test_probes_look_at_a_file_and_its_age(tmp_path: Path, redis_url: str) -> None:
     file = tmp_path / "alive"
-    assert not probe("startupProbe", file)
-    assert not probe("livenessProbe", file)
+    assert not probe("startupProbe", file, redis_url)
+    assert not probe("livenessProbe", file, redis_url)
     file.touch()
-    assert probe("startupProbe", file)
-    assert probe("livenessProbe", file)
+    assert probe("startupProbe", file, AWAY)
+    assert probe("livenessProbe", file, AWAY)
     age(file)
-    assert not probe("livenessProbe", file)
+    assert not probe("livenessProbe", file, redis_url)
+    assert probe("livenessProbe", file, AWAY), "it may be waiting for Redis"
 
 
 @pytest.mark.slow
-def test_whoever_serves_nothing_shows_again_and_again_that_it_goes_on(
-    tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str
+def test_whoever_serves_nothing_shows_that_it_goes_on_also_after_redis_was_away(
+    tmp_path: Path, postgres_url: str, migrated_database: str
 ) -> None:
     names = ("stages1", "hooks1", "beat", "watcher")
     with (
+        restartable(EmbeddedRedis(tmp_path / "redis", durable=False)) as redis,
         fresh_database(postgres_url, template=migrated_database) as url,
-        installed(tmp_path, url, redis_url, PIPELINE_CLUSTER_DRIVER="null") as service,
+        installed(tmp_path, url, redis.url, PIPELINE_CLUSTER_DRIVER="null") as service,
     ):
         files = {name: tmp_path / f"{name}.alive" for name in names}
         for name, file in files.items():
             process = service.services[name]
             environment = {**(process.env or {}), "PIPELINE_ALIVE_FILE": str(file)}
             service.services[name] = replace(process, env=environment)
+        redis.end()
         service.start(*names)
         for name, file in files.items():
-            wait_for(lambda file=file: probe("startupProbe", file), f"{name} to start")
+            wait_for(lambda file=file: file.exists(), f"{name} to start without Redis")
             age(file)
+        redis.start()
         for name, file in files.items():
-            wait_for(lambda file=file: probe("livenessProbe", file), f"{name} to show that it goes on")
+            wait_for(lambda file=file: is_fresh(file), f"{name} to show that it goes on")
+        redis.end()
+        wait_for(lambda: "Connection to broker lost" in service.log("stages1"), "a worker to miss Redis")
+        for file in files.values():
+            age(file)
+        redis.start()
+        for name, file in files.items():
+            wait_for(lambda file=file: is_fresh(file), f"{name} to show that it goes on again")
 
 
 def test_compose_has_the_fields_of_its_schema_and_no_others(tmp_path: Path) -> None:
