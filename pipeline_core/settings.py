@@ -73,6 +73,13 @@ def _integer(env: Env, name: str) -> int:
     return int(env.int(name))
 
 
+def _count(env: Env, name: str) -> int:
+    number = _integer(env, name)
+    if number < 0:
+        raise EnvError(f"{number} is less than 0")
+    return number
+
+
 def _number(env: Env, name: str) -> float:
     return float(env.float(name))
 
@@ -178,7 +185,10 @@ class Settings:
         unit="s",
     )
     local_slots: int = _setting(
-        _integer, 32, "How many replicas the local cluster runs at a time; the others wait.", unit="replicas"
+        _count,
+        32,
+        "How many replicas the local cluster runs at a time; the others wait. 0: no limit.",
+        unit="replicas",
     )
     stop_grace_seconds: float = _setting(
         _number,

@@ -190,7 +190,11 @@ def _migrate(url: str) -> None:
 def _welcome(console: Console, run: Run, listener: Listener) -> None:
     console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(run.logs))}")
     if settings().cluster_driver == "local":
-        console.print("Jobs run as processes of this machine: images are not used, resources are not limited.")
+        from pipeline_core.clusters.local.launcher import shortcomings
+
+        console.print("Jobs run as processes of this machine: images are not used.")
+        for shortcoming in shortcomings():
+            console.print(escape(shortcoming))
 
 
 def _stop_jobs() -> None:

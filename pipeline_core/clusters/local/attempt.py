@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_core.clusters.base import LogQuery, Observation, ReplicaReport
+from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles, write_durably
-from pipeline_core.clusters.local.journal import ENDED, Fields, Journal, Key, standings
+from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
 from pipeline_core.clusters.local.launcher import start_supervisor
+from pipeline_core.clusters.local.usage import Usage, usage
 from pipeline_core.states import ReplicaState
 
 ADDRESS = "127.0.0.1"
@@ -73,7 +75,7 @@ class Attempt:
         """Order tries, or all with None, to end. True when none of them runs or will ever run."""
         self._files.stop(keys)
         if not self._files.held():
-            return True
+            return self._clear_what_was_lost(Journal.read(self._files.at("journal")))
         self._files.wake()
         if keys is None:
             return False
@@ -97,6 +99,13 @@ class Attempt:
         }
         reports = tuple(self._report(key, standing[key]) for key in latest.values())
         return Observation(plan["job"], self.number, reports, platform)
+
+    def usage(self, key: Key) -> Usage | None:
+        """What a try uses at present; None when it does not run."""
+        fields = self._standings().get(key, {})
+        if fields.get("state") != RUNNING or "keeper" not in fields:
+            return None
+        return usage(self.plan, key, fields["keeper"])
 
     def log_files(self, query: LogQuery) -> Iterator[tuple[Path, str]]:
         """The logs that a query asks for, whether there are any yet or not, and what their lines are called after."""
@@ -124,7 +133,15 @@ class Attempt:
             alive = self._files.held()
             # That nobody is alive says something about the journal only if it did not change meanwhile.
             if alive or path.stat().st_size == size:
+                if not alive:
+                    self._clear_what_was_lost(self._read[1])
                 return standings(self._read[1], self._files.orders(), self._files.stops(), alive=alive)
+
+    def _clear_what_was_lost(self, journal: Journal) -> bool:
+        """End what outlived both its keeper and its supervisor, as far as control groups tell; whether all is gone."""
+        lost = [key for key, fields in journal.tries.items() if "claimed" in fields and fields["state"] not in ENDED]
+        cleared = [group.clear() for key in lost if (group := group_of(self.plan, key)) is not None]
+        return all(cleared)
 
     def _report(self, key: Key, fields: Fields) -> ReplicaReport:
         role, index, attempt = key

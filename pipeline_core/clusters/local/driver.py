@@ -27,8 +27,9 @@ from pipeline_core.clusters.local.attempt import Attempt
 from pipeline_core.clusters.local.files import sync_directory
 from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.journal import Key
-from pipeline_core.clusters.local.launcher import mount_problem
+from pipeline_core.clusters.local.launcher import cgroup_place, mount_problem
 from pipeline_core.clusters.local.plan import has_mounts, is_job_id, make_plan
+from pipeline_core.clusters.local.slots import write_limit
 from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 1.0
@@ -38,8 +39,9 @@ STOP_POLL_SECONDS = 0.25
 class LocalCluster:
     """Runs replicas as processes of this machine; `root` is the directory of everything that belongs to the cluster.
 
-    `slots` is how many replicas run at a time over all jobs, `grace_seconds` how long a replica may take to end after
-    SIGTERM unless its pod says otherwise. All state is in files: any number of processes may use the same root.
+    `slots` is how many replicas run at a time over all jobs, 0 without a limit; `grace_seconds` how long a replica may
+    take to end after SIGTERM unless its pod says otherwise. All state is in files: any number of processes may use the
+    same root.
     """
 
     platform = "local"
@@ -150,7 +152,16 @@ class LocalCluster:
     def _create(self, unit: Unit, keys: Sequence[Key], earlier: Sequence[Attempt]) -> Attempt:
         """Make the attempt's directory. It gets its name when all of it is on disk."""
         instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
-        plan = make_plan(unit, self._root, slots=self._slots, grace_seconds=self._grace_seconds, instance=instance)
+        place, problem = cgroup_place()
+        plan = make_plan(
+            unit,
+            self._root,
+            slots=self._slots,
+            grace_seconds=self._grace_seconds,
+            instance=instance,
+            cgroups=place,
+            cgroup_problem=problem,
+        )
         if has_mounts(plan) and (problem := mount_problem()):
             raise ClusterError(f"the local cluster cannot mount volumes on this machine: {problem}")
         self._make_directories()
@@ -175,6 +186,7 @@ class LocalCluster:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._jobs.mkdir(exist_ok=True)
             self._live.mkdir(exist_ok=True)
+        write_limit(str(self._root), self._slots)
 
     def _live_jobs(self) -> list[str]:
         return sorted(os.listdir(self._live)) if self._live.is_dir() else []

@@ -92,7 +92,7 @@ CONTAINER: Table = {
     "restartPolicy": _honoured("Always, of an init container, makes it a sidecar"),
     "image": _noted("processes run on the machine itself"),
     "imagePullPolicy": _noted("images are not used"),
-    "resources": _noted("requests and limits are not enforced"),
+    "resources": _honoured("limits of cpu and memory, see below"),
     "ports": _noted("processes open ports on the machine itself"),
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
@@ -107,6 +107,19 @@ CONTAINER: Table = {
     "envFrom": _refused("the local cluster keeps no Secrets and no ConfigMaps to take variables from"),
     "volumeDevices": _refused("there are no block devices"),
 }
+
+RESOURCES: Table = {
+    "limits": _honoured("cpu and memory, where the service may make control groups; else noted"),
+    "requests": _noted("there is one machine"),
+    "claims": _refused("there are no devices to claim"),
+}
+
+LIMITS: Table = {
+    "cpu": _honoured("of every 100 ms, so much CPU time"),
+    "memory": _honoured("whoever exceeds it is killed, with reason OOMKilled"),
+    "ephemeral-storage": _noted("disk space is not limited"),
+}
+"""Kinds of limits; any other kind is noted."""
 
 VOLUME: Table = {
     "emptyDir": _honoured("a directory of the replica; medium and sizeLimit have no effect"),

@@ -14,6 +14,7 @@ import signal
 import time
 
 from pipeline_core.clusters.local import linux, process
+from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.environment import compose, expand, taskset_variables
 from pipeline_core.clusters.local.journal import FAILED, RUNNING, STOPPED, SUCCEEDED
 from pipeline_core.clusters.local.logfile import LogFile
@@ -54,6 +55,7 @@ class Container:
         self.reason = ""
         self.backoff = FIRST_BACKOFF_SECONDS
         self.restart_at: float | None = None
+        self.oom_kills = 0
 
     @property
     def counts(self) -> bool:
@@ -80,6 +82,8 @@ class Keeper:
         self._work = files.at("work", str(key))
         os.makedirs(self._work, exist_ok=True)
         self._containers: list[Container] = []
+        self._group = group_of(plan, key)
+        self._interrupted = False
         seconds = self._role["deadline"]
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
@@ -92,11 +96,14 @@ class Keeper:
             self._run_all()
         except Interrupted as interruption:
             state, reason = interruption.state, interruption.reason
+            self._interrupted = True
         self._terminate()
         process.end_children()
         for container in self._containers:
             self._drain(container)
             container.log.close()
+        if self._group is not None:
+            self._group.remove()
         self._tell({**self._ending(state, reason), "finished": time.time()})
 
     def _run_all(self) -> None:
@@ -107,7 +114,7 @@ class Keeper:
                 if container.code != 0:
                     return
         main = [self._begin(plan) for plan in self._role["containers"]]
-        self._tell({"state": RUNNING, "reason": "", "pid": main[0].pid, "started": time.time()})
+        self._tell({"state": RUNNING, "reason": "", "pid": main[0].pid, "keeper": os.getpid(), "started": time.time()})
         self._pump_until_over([container for container in main if container.counts])
 
     def _begin(self, plan: Mapping[str, Any]) -> Container:
@@ -133,6 +140,7 @@ class Keeper:
                 writing,
                 root,
                 [self._mount(mount) for mount in plan["mounts"]],
+                self._make_group(container),
             )
         except (process.StartError, OSError) as error:
             os.write(writing, f"{error}\n".encode())
@@ -141,6 +149,14 @@ class Keeper:
             raise Interrupted(FAILED, "StartError") from None
         finally:
             os.close(writing)
+
+    def _make_group(self, container: Container) -> list[str]:
+        if self._group is None:
+            return []
+        name = container.plan["name"]
+        groups = self._group.make(name, container.plan["limits"])
+        container.oom_kills = self._group.oom_kills(name)
+        return groups
 
     def _environment(self, plan: Mapping[str, Any]) -> dict[str, str]:
         role, index, attempt = self._key
@@ -172,10 +188,9 @@ class Keeper:
         poll = select.poll()
         for fd in [self._wake, self._told, *(container.pipe for container in self._containers if container.pipe >= 0)]:
             poll.register(fd, select.POLLIN)
-        times = [container.restart_at for container in self._containers] + [
-            until,
-            self._deadline if listening else None,
-        ]
+        times = [until]
+        if listening:
+            times += [self._deadline, *(container.restart_at for container in self._containers)]
         nearest = min((moment for moment in times if moment is not None), default=None)
         wait = None if nearest is None else max(0.0, nearest - time.monotonic()) * 1000 + 1
         ready = {fd for fd, _ in poll.poll(wait)}
@@ -214,13 +229,19 @@ class Keeper:
                 self._ended(running[pid], process.exit_code(status))
 
     def _ended(self, container: Container, code: int) -> None:
-        process.signal_group(container.pid, signal.SIGKILL)
-        self._drain(container)
+        if not self._interrupted:
+            process.signal_group(container.pid, signal.SIGKILL)
+            self._drain(container)
         container.pid, container.code = 0, code
-        container.reason = "Error" if code else ""
+        container.reason = self._reason(container) if code else ""
         if self._role["restart"] == "OnFailure" and code:
             container.restart_at = time.monotonic() + container.backoff
             container.backoff = min(container.backoff * 2, LAST_BACKOFF_SECONDS)
+
+    def _reason(self, container: Container) -> str:
+        if self._group is None or self._group.oom_kills(container.plan["name"]) == container.oom_kills:
+            return "Error"
+        return "OOMKilled"
 
     def _restart_due(self) -> None:
         for container in self._containers:
@@ -240,12 +261,18 @@ class Keeper:
         container.log.flush()
 
     def _terminate(self) -> None:
-        """Ask what still runs to end, wait for it as long as the grace time, then kill it."""
+        """Ask what still runs to end, wait for it as long as the grace time, then kill it.
+
+        Sidecars are waited for when the others have ended by themselves; else everything that they started is, too.
+        """
+        groups = {container.pid for container in self._containers}
         for container in self._containers:
             container.restart_at = None
             self._signal(container, signal.SIGTERM)
+        if self._interrupted:
+            process.signal_others(signal.SIGTERM, groups)
         until = time.monotonic() + self._role["grace"]
-        while self._running() and time.monotonic() < until:
+        while self._goes_on() and time.monotonic() < until:
             self._pump(until, listening=False)
         for container in self._containers:
             self._signal(container, signal.SIGKILL)
@@ -255,6 +282,9 @@ class Keeper:
     def _signal(self, container: Container, number: int) -> None:
         if container.pid:
             process.signal_group(container.pid, number)
+
+    def _goes_on(self) -> bool:
+        return process.has_children() if self._interrupted else self._running()
 
     def _running(self) -> bool:
         return any(container.pid for container in self._containers)

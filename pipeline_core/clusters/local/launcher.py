@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pipeline_core
+from pipeline_core.clusters.local.cgroups import Place
 
 _ROOT = str(Path(pipeline_core.__file__).parents[1])
 
@@ -45,6 +47,30 @@ def start_supervisor(directory: Path) -> None:
 @cache
 def mount_problem() -> str:
     """Why processes of this user cannot have a mount namespace of their own; empty when they can."""
-    command = _python("mounts", "mounts.own_namespace()")
+    return _try(_python("mounts", "mounts.own_namespace()"))[1]
+
+
+@cache
+def cgroup_place() -> tuple[Place | None, str]:
+    """Where this user can make control groups, or None and why nowhere."""
+    found, problem = _try(_python("cgroups", "import json; print(json.dumps(cgroups.find()))"))
+    return (None, problem) if problem else (json.loads(found), "")
+
+
+def shortcomings() -> list[str]:
+    """What the local cluster cannot do for this user on this machine, in sentences."""
+    limits, mounts = cgroup_place()[1], mount_problem()
+    return [
+        *(
+            [f"Limits of memory and CPU are not enforced: no control groups can be made here: {limits}."]
+            if limits
+            else []
+        ),
+        *([f"Jobs with volume mounts fail: no mount namespaces can be made here: {mounts}."] if mounts else []),
+    ]
+
+
+def _try(command: list[str]) -> tuple[str, str]:
+    """What a command prints, and, when it fails, the last line of what went wrong."""
     tried = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    return "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2]
+    return tried.stdout, "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2]

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pipeline_core.clusters.base import Unit
-from pipeline_core.clusters.local.honoured import CONTAINER, MOUNT, POD, VALUE_FROM, VOLUME, refuse, review
+from pipeline_core.clusters.local.cgroups import PERIOD_MICROSECONDS, Place
+from pipeline_core.clusters.local.honoured import (
+    CONTAINER,
+    LIMITS,
+    MOUNT,
+    POD,
+    RESOURCES,
+    VALUE_FROM,
+    VOLUME,
+    refuse,
+    review,
+)
 
 SIDECARS = "pipeline/sidecars"
 """Annotation of a pod template: a JSON list of containers that do not count and end with the others."""
+
+LEAST_QUOTA_MICROSECONDS = 1000
+"""Less CPU time than this cannot be set."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROLE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -26,10 +42,21 @@ def is_job_id(text: str) -> bool:
     return _JOB.fullmatch(text) is not None
 
 
-def make_plan(unit: Unit, root: Path, *, slots: int, grace_seconds: float, instance: str) -> dict[str, Any]:
+def make_plan(
+    unit: Unit,
+    root: Path,
+    *,
+    slots: int,
+    grace_seconds: float,
+    instance: str,
+    cgroups: Place | None = None,
+    cgroup_problem: str = "",
+) -> dict[str, Any]:
     """The plan of one attempt, as JSON.
 
-    `grace_seconds` is for pods that say nothing themselves. Raises ClusterError, with the path of the field at fault.
+    `slots` is how many replicas run at a time, 0 without a limit; `grace_seconds` is for pods that say nothing
+    themselves; `cgroup_problem` says why there are no control groups. Raises ClusterError, with the path of the field
+    at fault.
     """
     if not is_job_id(unit.job_id):
         raise refuse("metadata.name", f'"{unit.job_id}" cannot be the name of a directory')
@@ -41,8 +68,11 @@ def make_plan(unit: Unit, root: Path, *, slots: int, grace_seconds: float, insta
         path = f"spec.roles.{number}"
         if _ROLE.fullmatch(role["name"]) is None:
             raise refuse(f"{path}.name", f'"{role["name"]}" is not a name of lower-case letters, digits and hyphens')
-        planner = _PodPlanner(role["template"], f"{path}.template", root, unit.namespace, notes)
+        planner = _PodPlanner(role["template"], f"{path}.template", root, unit.namespace, notes, cgroup_problem)
         roles[role["name"]] = {"replicas": role.get("replicas", 1), **planner.plan(grace_seconds)}
+    size = sum(role["replicas"] for role in roles.values())
+    if 0 < slots < size:
+        notes.append(f"spec.roles: of {size} replicas, {slots} run at a time (PIPELINE_LOCAL_SLOTS), never all at once")
     return {
         "job": unit.job_id,
         "attempt": unit.attempt,
@@ -53,7 +83,7 @@ def make_plan(unit: Unit, root: Path, *, slots: int, grace_seconds: float, insta
         "apiVersion": unit.taskset.get("apiVersion", ""),
         "deadline": spec.get("activeDeadlineSeconds"),
         "root": str(root),
-        "slots": slots,
+        "cgroups": cgroups,
         "base": {"PATH": os.environ.get("PATH") or DEFAULT_PATH, "LANG": os.environ.get("LANG") or "C.UTF-8"},
         "roles": roles,
         "notes": list(dict.fromkeys(notes)),
@@ -69,12 +99,21 @@ def has_mounts(plan: Mapping[str, Any]) -> bool:
 class _PodPlanner:
     """Plans one role's pods; what has no effect is added to `notes`."""
 
-    def __init__(self, template: Mapping[str, Any], path: str, root: Path, namespace: str, notes: list[str]) -> None:
+    def __init__(
+        self,
+        template: Mapping[str, Any],
+        path: str,
+        root: Path,
+        namespace: str,
+        notes: list[str],
+        cgroup_problem: str,
+    ) -> None:
         self._spec = template["spec"]
         self._path = f"{path}.spec"
         self._root = root
         self._namespace = namespace
         self._notes = notes
+        self._cgroup_problem = cgroup_problem
         self._sidecars = _sidecars(template, path)
 
     def plan(self, grace_seconds: float) -> dict[str, Any]:
@@ -119,11 +158,27 @@ class _PodPlanner:
             "argv": [*command, *(container.get("args") or [])],
             "env": [(one["name"], _value(one, f"{path}.env.{n}")) for n, one in _each(container, "env")],
             "directory": directory,
+            "limits": self._limits(container.get("resources") or {}, f"{path}.resources"),
             "mounts": [
                 self._mount(one, f"{path}.volumeMounts.{n}", volumes) for n, one in _each(container, "volumeMounts")
             ],
             "sidecar": container["name"] in self._sidecars,
         }
+
+    def _limits(self, resources: Mapping[str, Any], path: str) -> dict[str, int]:
+        """Memory in bytes, CPU in microseconds of every period."""
+        self._note(review(resources, RESOURCES, path))
+        limits, path = resources.get("limits") or {}, f"{path}.limits"
+        self._note(review(limits, LIMITS, path))
+        memory, cpu = (_quantity(limits.get(name), f"{path}.{name}") for name in ("memory", "cpu"))
+        found = {}
+        if memory is not None:
+            found["memory"] = math.ceil(memory)
+        if cpu is not None:
+            found["cpu"] = max(math.ceil(cpu * PERIOD_MICROSECONDS), LEAST_QUOTA_MICROSECONDS)
+        if found and self._cgroup_problem:
+            self._notes.append(f"{path} has no effect: no control groups can be made here: {self._cgroup_problem}")
+        return found
 
     def _volume(self, volume: Mapping[str, Any], path: str) -> dict[str, Any]:
         _check_name(volume["name"], f"{path}.name")
@@ -184,6 +239,20 @@ def _value(variable: Mapping[str, Any], path: str) -> str | dict[str, str]:
     if field not in VALUE_FROM:
         raise refuse(f"{path}.valueFrom.{kind}", f"of sources, it knows only fieldRef to {', '.join(VALUE_FROM)}")
     return {"field": field}
+
+
+def _quantity(value: Any, path: str) -> Decimal | None:
+    if value in (None, ""):
+        return None
+    from kubernetes.utils.quantity import parse_quantity  # It brings the whole client, which most jobs do not need.
+
+    try:
+        quantity = Decimal(parse_quantity(value))
+    except ValueError:
+        quantity = Decimal(-1)
+    if not quantity.is_finite() or quantity <= 0:
+        raise refuse(path, f'"{value}" is not a quantity above 0, such as 500m, 2, 128Mi or 1.5G')
+    return quantity
 
 
 def _sidecars(template: Mapping[str, Any], path: str) -> frozenset[str]:

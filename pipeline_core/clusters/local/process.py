@@ -10,7 +10,7 @@ from pipeline_core.clusters.local import linux, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
@@ -30,10 +30,12 @@ def start(
     output: int,
     root: str,
     bound: Sequence[mounts.Mount],
+    groups: Sequence[str],
 ) -> int:
     """Start a process in its own session, its output going to `output`, and return its pid once it has been executed.
 
-    It dies with the caller. With mounts, `root` becomes its root directory. Raises StartError.
+    It dies with the caller. With mounts, `root` becomes its root directory. `groups` are the `cgroup.procs` of the
+    control groups that it is to be in. Raises StartError.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -41,6 +43,8 @@ def start(
     if pid == 0:
         try:
             os.setsid()
+            for group in groups:
+                _join(group)
             if bound:
                 _enter(root, bound)
             linux.die_with_parent(signal.SIGKILL)
@@ -81,13 +85,27 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
+def signal_others(number: int, groups: Container[int]) -> None:
+    """Signal all descendants of this process that are in none of these process groups."""
+    below: dict[int, list[tuple[int, int]]] = {}
+    for pid, parent, group in _processes():
+        below.setdefault(parent, []).append((pid, group))
+    parents = [os.getpid()]
+    while parents:
+        for pid, group in below.get(parents.pop(), ()):
+            parents.append(pid)
+            if group not in groups:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+
+
 def end_children(spared: frozenset[int] = frozenset()) -> None:
     """Kill and reap all children of this process that are not spared.
 
     A subreaper's descendants become its children as their parents die, generation by generation: this returns when none
     is left.
     """
-    while _has_children() and (found := [pid for pid in children() if pid not in spared]):
+    while has_children() and (found := [pid for pid in children() if pid not in spared]):
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -95,7 +113,8 @@ def end_children(spared: frozenset[int] = frozenset()) -> None:
             os.waitpid(pid, 0)
 
 
-def _has_children() -> bool:
+def has_children() -> bool:
+    """Whether this process has children, be they ended and not reaped."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -106,17 +125,19 @@ def _has_children() -> bool:
 def children() -> list[int]:
     """This process's own children, those that ended and were not reaped among them."""
     me = os.getpid()
-    found = []
+    return [pid for pid, parent, _ in _processes() if parent == me]
+
+
+def _processes() -> Iterator[tuple[int, int, int]]:
+    """The pid, parent and process group of every process."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    parent = file.read().rpartition(b")")[2].split()[1]
+                    fields = file.read().rpartition(b")")[2].split()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if int(parent) == me:
-                found.append(int(name))
-    return found
+            yield int(name), int(fields[1]), int(fields[2])
 
 
 def _clean_signals() -> None:
@@ -125,6 +146,14 @@ def _clean_signals() -> None:
         if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _join(group: str) -> None:
+    try:
+        with open(group, "w", encoding="ascii") as file:
+            file.write("0")
+    except OSError as error:
+        raise StartError(NOT_EXECUTABLE, f"cannot join the control group: {error}") from error
 
 
 def _enter(root: str, bound: Sequence[mounts.Mount]) -> None:

@@ -1,8 +1,11 @@
-"""How many replicas run at a time, over all jobs of one data directory.
+"""How many replicas run at a time, over all jobs of one data directory, and who is next.
 
-A slot is a file that whoever runs a replica has locked; the kernel lets go of it when they die, however they die. Jobs
-that find no slot stand in line, each with one ticket, a locked file named after time, user and job; whoever got a slot
-and wants another gets a new ticket. Users take turns, and only the front of the line may take slots.
+    slots/limit    how many run at most; 0 is no limit
+    slots/turn     locked by whoever looks at the others or changes them
+    slots/held/    a file per replica that runs, locked by those who run it
+    slots/line/    a file per job of which replicas wait, locked by its supervisor
+
+The kernel lets go of a lock when its holder dies, however that happens: files that nobody has locked are of the dead.
 """
 
 from __future__ import annotations
@@ -10,110 +13,238 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 import zlib
+
+from pipeline_core.clusters.local.files import AttemptFiles, write_durably
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-FRONT = 4
-"""How many in line may try at once: a front of one would start only one replica per look."""
+
+class Ticket:
+    """A job that waits. `since` is when the first of its waiting tries came, `size` its number of replicas."""
+
+    __slots__ = ("attempt", "job", "since", "size", "user")
+
+    def __init__(self, since: int, user: str, size: int, attempt: int, job: str) -> None:
+        self.since = since
+        self.user = user
+        self.size = size
+        self.attempt = attempt
+        self.job = job
+
+    @classmethod
+    def parse(cls, name: str) -> Ticket:
+        since, user, size, attempt, job = name.split("-", 4)
+        return cls(int(since), user, int(size), int(attempt), job)
+
+    def __str__(self) -> str:
+        return f"{self.since}-{self.user}-{self.size}-{self.attempt}-{self.job}"
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class Holder:
+    """A replica that runs, by its user and its job."""
+
+    __slots__ = ("attempt", "job", "user")
+
+    def __init__(self, user: str, attempt: int, job: str) -> None:
+        self.user = user
+        self.attempt = attempt
+        self.job = job
+
+    @classmethod
+    def parse(cls, name: str) -> Holder:
+        user, attempt, _, job = name.split("-", 3)
+        return cls(user, int(attempt), job)
+
+
+def in_turn(tickets: Iterable[Ticket], held: Iterable[Holder], limit: int) -> list[Ticket]:
+    """Who is served next, in order.
+
+    A job of which some replicas run goes on first, if all of it can run at a time: they may be waiting for the others,
+    and two jobs that each had some of the slots would wait for ever. Then it is the turn of the user with the fewest
+    running replicas, and within a user, or between users with as many, of whoever has waited longest.
+    """
+    running: dict[str, int] = {}
+    begun = set()
+    for holder in held:
+        running[holder.user] = running.get(holder.user, 0) + 1
+        begun.add((holder.job, holder.attempt))
+
+    def rank(ticket: Ticket) -> tuple[bool, int, int, str]:
+        goes_on = (ticket.job, ticket.attempt) in begun and ticket.size <= limit
+        return not goes_on, 0 if goes_on else running.get(ticket.user, 0), ticket.since, str(ticket)
+
+    return sorted(tickets, key=rank)
+
+
+class Slot:
+    """The right to run one replica; it is also given back when all processes that have `fd` end."""
+
+    __slots__ = ("_path", "fd")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self.fd = fd
+
+    def release(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+        os.close(self.fd)
 
 
 class Slots:
-    """One job's view of the slots in `directory/slots`; its tickets are in `directory/line`."""
+    """What one attempt of a job sees of the slots; `root` is the cluster's directory, `size` its number of replicas.
 
-    def __init__(self, directory: str, count: int, user: str, job: str) -> None:
-        self._slots = os.path.join(directory, "slots")
-        self._line = os.path.join(directory, "line")
-        self._count = count
-        self._owner = f"{zlib.crc32(user.encode()):08x}-{job}"
-        self._ticket = ""
+    `position` is its place in line when it last looked, from 0.
+    """
+
+    def __init__(self, root: str, user: str, job: str, attempt: int, size: int) -> None:
+        self._root = root
+        self._user = f"{zlib.crc32(user.encode()):08x}"
+        self._job = job
+        self._attempt = attempt
+        self._size = size
+        self._ticket: Ticket | None = None
         self._ticket_fd = -1
         self.position = 0
-        os.makedirs(self._slots, exist_ok=True)
-        os.makedirs(self._line, exist_ok=True)
+        for name in ("held", "line"):
+            os.makedirs(self._at(name), exist_ok=True)
 
-    def take(self) -> int | None:
-        """A locked slot's file descriptor; close it to give the slot back.
+    def take(self, waiting: Sequence[int]) -> list[Slot]:
+        """Slots for the first so many of those that wait, and a place in line for the rest.
 
-        None, and a place in line, when none is free.
+        `waiting` has for each try since when it waits, in nanoseconds, the longest first.
         """
-        line = self._living_line()
-        self.position = line.index(self._ticket) if self._ticket in line else len(line)
-        if self.position < FRONT:
-            slot = self._free_slot()
-            if slot is not None:
-                self.leave()
-                return slot
-        if not self._ticket:
-            self._stand_in_line()
-        return None
+        limit = read_limit(self._root)
+        taken: list[Slot] = []
+        if not limit:
+            with self._turn():
+                return [self._hold() for _ in waiting]
+        with self._turn():
+            held = self._held()
+            others = self._others()
+            line = []
+            for since in waiting:
+                mine = Ticket(since, self._user, self._size, self._attempt, self._job)
+                line = in_turn([mine, *others], held, limit)
+                while len(held) < limit and line[0] != mine and self._clear_if_dead(line[0]):
+                    others.remove(line.pop(0))
+                if len(held) >= limit or line[0] != mine:
+                    self._stand_in_line(mine)
+                    self.position = line.index(mine)
+                    break
+                taken.append(self._hold())
+                held.append(Holder(self._user, self._attempt, self._job))
+            else:
+                self._leave()
+                line = in_turn(others, held, limit)
+        if len(held) < limit and line:
+            self._wake(line[0])
+        return taken
 
     def leave(self) -> None:
         """Give up the place in line."""
-        if self._ticket:
-            os.unlink(os.path.join(self._line, self._ticket))
-            os.close(self._ticket_fd)
-            self._ticket, self._ticket_fd = "", -1
+        if self._ticket is not None:
+            with self._turn():
+                self._leave()
 
-    def _free_slot(self) -> int | None:
-        for number in range(self._count):
-            fd = os.open(os.path.join(self._slots, str(number)), os.O_RDWR | os.O_CREAT, 0o600)
-            if _lock(fd):
-                return fd
-            os.close(fd)
-        return None
+    def pass_on(self) -> None:
+        """Wake who is next, if there is room: for when something was given back."""
+        limit = read_limit(self._root)
+        if limit:
+            with self._turn():
+                held = self._held()
+                line = in_turn(self._others(), held, limit)
+                while len(held) < limit and line and self._clear_if_dead(line[0]):
+                    line.pop(0)
+            if len(held) < limit and line:
+                self._wake(line[0])
 
-    def _stand_in_line(self) -> None:
-        ticket = f"{time.time_ns():020d}-{self._owner}"
-        hidden = os.path.join(self._line, f".{ticket}")
-        self._ticket_fd = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o600)
-        _lock(self._ticket_fd)
-        os.rename(hidden, os.path.join(self._line, ticket))
-        self._ticket = ticket
+    def _at(self, *names: str) -> str:
+        return os.path.join(self._root, "slots", *names)
 
-    def _living_line(self) -> list[str]:
-        """All tickets in their order, without those that the dead left at its front."""
-        line = in_turn(name for name in os.listdir(self._line) if not name.startswith("."))
-        living: list[str] = []
-        for number, ticket in enumerate(line):
-            if len(living) == FRONT:
-                return living + line[number:]
-            if ticket == self._ticket or not self._clear_if_dead(os.path.join(self._line, ticket)):
-                living.append(ticket)
-        return living
-
-    def _clear_if_dead(self, path: str) -> bool:
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        fd = os.open(self._at("turn"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fd = os.open(path, os.O_RDWR)
-        except FileNotFoundError:
-            return True
-        try:
-            if not _lock(fd):
-                return False
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            return True
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
         finally:
             os.close(fd)
 
+    def _hold(self) -> Slot:
+        path = self._at("held", f"{self._user}-{self._attempt}-{os.urandom(8).hex()}-{self._job}")
+        return Slot(path, _locked(path))
 
-def in_turn(tickets: Iterable[str]) -> list[str]:
-    """Tickets in the order in which they are served: everybody's first, then everybody's second, and so on, by age."""
-    counts: dict[str, int] = {}
-    ranked = []
-    for ticket in sorted(tickets):
-        user = ticket.split("-", 2)[1]
-        ranked.append((counts.get(user, 0), ticket))
-        counts[user] = counts.get(user, 0) + 1
-    return [ticket for _, ticket in sorted(ranked)]
+    def _held(self) -> list[Holder]:
+        names = os.listdir(self._at("held"))
+        return [Holder.parse(name) for name in names if not _cleared(self._at("held", name))]
+
+    def _others(self) -> list[Ticket]:
+        return [Ticket.parse(name) for name in os.listdir(self._at("line")) if name != str(self._ticket)]
+
+    def _clear_if_dead(self, ticket: Ticket) -> bool:
+        return _cleared(self._at("line", str(ticket)))
+
+    def _stand_in_line(self, ticket: Ticket) -> None:
+        if ticket != self._ticket:
+            self._leave()
+            self._ticket, self._ticket_fd = ticket, _locked(self._at("line", str(ticket)))
+
+    def _leave(self) -> None:
+        if self._ticket is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._at("line", str(self._ticket)))
+            os.close(self._ticket_fd)
+            self._ticket, self._ticket_fd = None, -1
+
+    def _wake(self, ticket: Ticket) -> None:
+        AttemptFiles(os.path.join(self._root, "jobs", ticket.job, str(ticket.attempt))).wake()
 
 
-def _lock(fd: int) -> bool:
+def read_limit(root: str) -> int:
+    """How many replicas may run at a time in a cluster's directory; 0 is no limit."""
+    try:
+        with open(os.path.join(root, "slots", "limit"), encoding="ascii") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return 0
+
+
+def write_limit(root: str, limit: int) -> None:
+    """Have so many replicas run at a time from now on; those that run already stay."""
+    os.makedirs(os.path.join(root, "slots"), exist_ok=True)
+    if not os.path.exists(os.path.join(root, "slots", "limit")) or read_limit(root) != limit:
+        write_durably(os.path.join(root, "slots"), "limit", str(limit).encode())
+
+
+def _locked(path: str) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def _cleared(path: str) -> bool:
+    """Whether nobody has locked the file; then it is removed."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return True
+    finally:
+        os.close(fd)

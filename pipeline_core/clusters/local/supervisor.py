@@ -14,6 +14,7 @@ import sys
 import time
 
 from pipeline_core.clusters.local import linux, process
+from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import ENDED, FAILED, STOPPED, WAITING, JournalWriter, standings
 from pipeline_core.clusters.local.keeper import DEADLINE, STOP, Keeper
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pipeline_core.clusters.local.journal import Fields, Key
+    from pipeline_core.clusters.local.slots import Slot
 
-SLOT_POLL_SECONDS = 0.1
-SLOT_POLL_LIMIT_SECONDS = 2.0
+SLOT_POLL_SECONDS = 0.5
+"""How often the first in line looks for slots of the dead, which wake nobody; those behind look less often."""
+SLOT_POLL_LIMIT_SECONDS = 10.0
 
 
 class Kept:
@@ -34,7 +37,7 @@ class Kept:
 
     __slots__ = ("buffer", "ended", "events", "orders", "pid", "slot", "told")
 
-    def __init__(self, pid: int, orders: int, events: int, slot: int) -> None:
+    def __init__(self, pid: int, orders: int, events: int, slot: Slot) -> None:
         self.pid = pid
         self.orders = orders
         self.events = events
@@ -53,8 +56,9 @@ class Kept:
                 return
 
     def close(self) -> None:
-        for fd in (self.orders, self.events, self.slot):
+        for fd in (self.orders, self.events):
             os.close(fd)
+        self.slot.release()
 
 
 class Supervisor:
@@ -65,10 +69,11 @@ class Supervisor:
         self._plan = plan
         self._lock = lock
         self._live = os.path.join(plan["root"], "live", plan["job"])
-        self._slots = Slots(plan["root"], plan["slots"], plan["user"], plan["job"])
+        size = sum(role["replicas"] for role in plan["roles"].values())
+        self._slots = Slots(plan["root"], plan["user"], plan["job"], plan["attempt"], size)
         self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
         self._kept: dict[Key, Kept] = {}
-        self._waiting: dict[Key, None] = {}
+        self._waiting: dict[Key, int] = {}
         self._deadline: float | None = None
         self._fresh: list[Key] = []
 
@@ -95,6 +100,7 @@ class Supervisor:
         before = standings(self._writer.journal, tries, self._files.stops(), alive=False)
         for key, fields in before.items():
             if fields["state"] in ENDED and tries[key].get("state") not in ENDED:
+                self._remove_group(key)
                 self._change(key, {"state": fields["state"], "reason": fields["reason"], "finished": time.time()})
         starts = [fields["claimed"] for fields in tries.values() if "claimed" in fields]
         self._set_deadline(min(starts, default=None))
@@ -123,7 +129,7 @@ class Supervisor:
         tries = self._writer.journal.tries
         for key in self._files.orders():
             if key not in self._waiting and key not in self._kept and not self._has_ended(key):
-                self._waiting[key] = None
+                self._waiting[key] = tries.get(key, {}).get("since") or time.time_ns()
                 if key not in tries:
                     self._fresh.append(key)
 
@@ -153,12 +159,9 @@ class Supervisor:
             self._announce()
 
     def _start_what_may(self) -> None:
-        taken: dict[Key, int] = {}
-        for key in self._waiting:
-            slot = self._slots.take()
-            if slot is None:
-                break
-            taken[key] = slot
+        if not self._waiting:
+            return
+        taken = dict(zip(self._waiting, self._slots.take(list(self._waiting.values())), strict=False))
         if taken:
             now = time.time()
             self._writer.change_all(taken, {"state": WAITING, "reason": "Starting", "claimed": now}, durable=True)
@@ -170,18 +173,19 @@ class Supervisor:
     def _note_waiting(self) -> None:
         fresh = [key for key in self._fresh if key in self._waiting]
         self._fresh = []
+        for key in fresh:
+            self._writer.change(key, {"state": WAITING, "reason": "WaitingForSlot", "since": self._waiting[key]})
         if fresh:
-            self._writer.change_all(fresh, {"state": WAITING, "reason": "WaitingForSlot"})
             self._announce()
 
-    def _fork(self, key: Key, slot: int) -> Kept:
+    def _fork(self, key: Key, slot: Slot) -> Kept:
         told, orders = os.pipe2(os.O_CLOEXEC)
         events, tell = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                _close_all_but({0, 1, 2, self._lock, slot, told, tell})
+                _close_all_but({0, 1, 2, self._lock, slot.fd, told, tell})
                 Keeper(self._files, self._plan, key, told, tell).run()
                 code = 0
             except BrokenPipeError:
@@ -190,6 +194,7 @@ class Supervisor:
                 if code:
                     sys.excepthook(*sys.exc_info())
                 process.end_children()
+                self._remove_group(key)
                 os._exit(code)
         os.close(told)
         os.close(tell)
@@ -211,7 +216,7 @@ class Supervisor:
         """Milliseconds until something must be looked at without being woken."""
         times = []
         if self._waiting:
-            times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position // 4), SLOT_POLL_LIMIT_SECONDS))
+            times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position), SLOT_POLL_LIMIT_SECONDS))
         if self._deadline is not None and any(not kept.told for kept in self._kept.values()):
             times.append(max(0.0, self._deadline - time.time()) + 0.001)
         return min(times) * 1000 if times else None
@@ -230,11 +235,18 @@ class Supervisor:
     def _bury(self, key: Key, kept: Kept) -> None:
         os.waitpid(kept.pid, 0)
         del self._kept[key]
-        kept.close()
         if not kept.ended:
             # What a killed keeper leaves behind has become our child.
             process.end_children(frozenset(other.pid for other in self._kept.values()))
+            self._remove_group(key)
             self._change(key, {"state": FAILED, "reason": "SupervisorLost", "finished": time.time()})
+        kept.close()
+        self._slots.pass_on()
+
+    def _remove_group(self, key: Key) -> None:
+        group = group_of(self._plan, key)
+        if group is not None:
+            group.remove()
 
     def _change(self, key: Key, fields: Fields) -> None:
         self._writer.change(key, fields)
