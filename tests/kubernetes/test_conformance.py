@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from pipeline_core.clusters.base import Cluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import container, eventually, gone, role, script_unit, seen, the_end, unit
+from tests.integration.clusters.support import (
+    container,
+    eventually,
+    gone,
+    role,
+    script_unit,
+    seen,
+    texts,
+    the_end,
+    unit,
+)
 from tests.integration.clusters.test_cluster_conformance import *  # noqa: F403
-from tests.integration.clusters.test_cluster_conformance import texts
 
 LOOP = "while :; do sleep 0.05; done"
 

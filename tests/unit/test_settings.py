@@ -29,6 +29,7 @@ def test_a_stage_s_limits_are_in_their_order() -> None:
     [
         ("PIPELINE_VISIBILITY_TIMEOUT_SECONDS", "60", "must be more than a stage's hard limit"),
         ("PIPELINE_LEASE_SECONDS", "0.5", "must be at least 1"),
+        ("PIPELINE_LOCAL_SLOTS", "-1", "-1 is less than 0"),
         ("PIPELINE_STAGE_BUDGET_SECONDS", "soon", "PIPELINE_STAGE_BUDGET_SECONDS"),
         ("PIPELINE_CLUSTER_DRIVER", "cloud", '"cloud" is not one of local, kubernetes, null'),
         ("PIPELINE_PLUGIN_NETWORKS", "10.0.0.1/8", "PIPELINE_PLUGIN_NETWORKS"),

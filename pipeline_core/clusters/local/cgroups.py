@@ -154,7 +154,7 @@ def ways(mounts: str, own: str) -> dict[str, list[str]]:
         kind, _, options = after.split()[:3]
         names = {"cgroup": options.split(","), "cgroup2": [""]}.get(kind, [])
         for name in set(names) & set(paths):
-            found.setdefault(name, list(_down(point, paths[name].removeprefix(root.rstrip("/")))))
+            found.setdefault(name, list(_down(point, root.rstrip("/"), paths[name])))
     return found
 
 
@@ -185,7 +185,9 @@ def _try(way: str, version: str) -> str:
         _hand_down(way)
     top = os.path.join(way, TOP)
     trial = os.path.join(top, f"trial-{os.urandom(8).hex()}")
-    os.makedirs(trial)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(top)
+    os.mkdir(trial)
     try:
         if version == "2":
             _hand_down(top)
@@ -210,11 +212,11 @@ def _hand_down(directory: str) -> None:
         _write(directory, "cgroup.subtree_control", " ".join(f"+{name}" for name in sorted(missing)))
 
 
-def _down(point: str, path: str) -> Iterator[str]:
+def _down(point: str, root: str, path: str) -> Iterator[str]:
     yield point
-    names = path.strip("/").split("/")
+    names = path.removeprefix(root).strip("/").split("/")
     # A group outside of what this process may see is told with dots.
-    if path.strip("/") and ".." not in names:
+    if path.startswith(f"{root}/") and names != [""] and ".." not in names:
         for count in range(1, len(names) + 1):
             yield os.path.join(point, *names[:count])
 

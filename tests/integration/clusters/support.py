@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from pipeline_core.clusters.base import Cluster, Observation, ReplicaKey, ReplicaReport, Unit
+from pipeline_core.clusters.base import Cluster, LogQuery, Observation, ReplicaKey, ReplicaReport, StillEnding, Unit
+from pipeline_core.jobs.retries import counted
 from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.document import roles as roles_of
+from pipeline_core.taskset.rollup import RollUp, roll_up
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 30.0
@@ -89,6 +93,60 @@ def the_end(cluster: Cluster, launched: Unit) -> ReplicaReport:
 def gone(cluster: Cluster, job_id: str) -> None:
     """Delete a job and wait until nothing of it runs."""
     eventually(lambda: cluster.delete(job_id))
+
+
+def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
+    return [line.text for line in cluster.logs(job_id, query or LogQuery())]
+
+
+def launches(cluster: Cluster, launched: Unit) -> bool:
+    """Whether the launch was taken; not while an earlier attempt is ending."""
+    try:
+        return bool(cluster.launch(launched))
+    except StillEnding:
+        return False
+
+
+def carried_through(cluster: Cluster, launched: Unit) -> RollUp:
+    """Launch a unit and do what its policies say until there is a verdict."""
+    roles = roles_of(launched.taskset)
+    states: Mapping[str, ReplicaState] = {}
+    cluster.launch(launched)
+
+    def look() -> RollUp | None:
+        nonlocal states
+        told = {(one.role, one.index): one for one in seen(cluster, launched.job_id).replicas}
+        counts = {
+            role.name: [counted(role, told.get((role.name, index))) for index in range(role.replicas)] for role in roles
+        }
+        result = roll_up(roles, counts, states)
+        states = result.roles
+        keys = {place: ReplicaKey(one.role, one.index, one.attempt) for place, one in told.items()}
+        if result.verdict:
+            return result
+        if needless := [keys[place] for place in result.stop if place in keys]:
+            cluster.delete(launched.job_id, needless)
+        again = [
+            replace(key, attempt=key.attempt + 1)
+            for role in roles
+            for place, key in keys.items()
+            if place[0] == role.name
+            and told[place].state is ReplicaState.FAILED
+            and not states[role.name].ended
+            and role.retry.allows(key.attempt)
+        ]
+        if again:
+            cluster.launch(replace(launched, replicas=tuple(again)))
+        return None
+
+    result = eventually(look)
+    assert result is not None
+    return result
+
+
+def parent_of(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
 
 
 def alive(pid: int) -> bool:

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, StillEnding, Unit
+from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, StillEnding
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
+    carried_through,
     container,
     ended,
     eventually,
     gone,
+    launches,
     role,
     script_unit,
     seen,
+    texts,
     the_end,
     unit,
 )
 
 FOREVER = "sleep 300"
-
-
-def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
-    return [line.text for line in cluster.logs(job_id, query or LogQuery())]
-
-
-def launches(cluster: Cluster, unit: Unit) -> bool:
-    try:
-        return bool(cluster.launch(unit))
-    except StillEnding:
-        return False
+POD = {"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
+RETRY = {"retry": True, "delay": 0, "maxRetryCount": 2}
 
 
 def test_replicas_that_exit_with_0_have_succeeded(cluster: Cluster) -> None:
@@ -312,6 +307,69 @@ def test_a_taskset_that_exceeds_its_deadline_has_failed(cluster: Cluster) -> Non
     cluster.launch(script_unit("job", FOREVER, count=2, activeDeadlineSeconds=1))
     reasons = {(replica.state, replica.reason) for replica in ended(cluster, "job").replicas}
     assert reasons == {(ReplicaState.FAILED, "DeadlineExceeded")}
+
+
+def test_a_deadline_leaves_what_has_ended_before(cluster: Cluster) -> None:
+    script = f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}'
+    cluster.launch(script_unit("job", script, count=2, activeDeadlineSeconds=4))
+    first, second = ended(cluster, "job").replicas
+    assert (first.state, first.exit_code) == (ReplicaState.SUCCEEDED, 0)
+    assert (second.state, second.reason) == (ReplicaState.FAILED, "DeadlineExceeded")
+
+
+def test_a_replica_that_exceeded_the_deadline_of_its_pod_is_tried_again(cluster: Cluster) -> None:
+    pod = role("worker", container(f'case "$POD" in *-1-0) ;; *) {FOREVER};; esac', **POD), activeDeadlineSeconds=2)
+    result = carried_through(cluster, unit("job", {**pod, "retryPolicy": RETRY}))
+    assert result.state is ReplicaState.SUCCEEDED
+    assert seen(cluster, "job").replicas[0].attempt == 1
+
+
+def test_a_replica_is_tried_again_until_it_succeeds(cluster: Cluster) -> None:
+    pod = role("worker", container('echo "$POD"; case "$POD" in *-2-0) ;; *) exit 3;; esac', **POD))
+    result = carried_through(cluster, unit("job", {**pod, "retryPolicy": RETRY}))
+    assert result.state is ReplicaState.SUCCEEDED
+    assert texts(cluster, "job") == [f"job-worker-0-{attempt}-0" for attempt in range(3)]
+
+
+def test_a_replica_that_used_up_its_retries_has_failed(cluster: Cluster) -> None:
+    result = carried_through(cluster, unit("job", {**role("worker", container("exit 3")), "retryPolicy": RETRY}))
+    assert result.state is ReplicaState.FAILED
+    (replica,) = seen(cluster, "job").replicas
+    assert (replica.attempt, replica.exit_code) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("script", "policy", "expected", "counts"),
+    [
+        (f'test "$N" = 0 || {FOREVER}', {"minSucceeded": 1}, "succeeded", {"succeeded": 1, "stopped": 2}),
+        (f'test "$N" = 0 && {FOREVER}; exit 1', {"maxFailed": 2}, "failed", {"failed": 2, "stopped": 1}),
+        ('exit "$N"', {"minSucceeded": 1, "maxFailed": 3}, "succeeded", None),
+        ('exit "$N"', {"maxFailed": 3}, "failed", {"succeeded": 1, "failed": 2}),
+    ],
+)
+def test_a_role_ends_by_its_completion_policy(
+    cluster: Cluster, script: str, policy: dict[str, int], expected: str, counts: dict[str, int] | None
+) -> None:
+    own = container(script.replace("$N", "$TASKROLE_REPLICA_INDEX"))
+    result = carried_through(cluster, unit("job", {**role("worker", own, replicas=3), "completionPolicy": policy}))
+    assert result.roles == {"worker": ReplicaState(expected)}
+    gone(cluster, "job")
+    states = Counter(replica.state.value for replica in seen(cluster, "job").replicas)
+    assert counts is None or states == counts
+
+
+def test_what_a_role_needs_no_more_is_stopped_while_others_go_on(cluster: Cluster) -> None:
+    many = role("many", container(f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}'), replicas=2)
+    chief = role("chief", container("sleep 3"))
+    result = carried_through(cluster, unit("job", {**many, "completionPolicy": {"minSucceeded": 1}}, chief))
+    assert result.state is ReplicaState.SUCCEEDED
+    gone(cluster, "job")
+    states = {(replica.role, replica.index): replica.state for replica in seen(cluster, "job").replicas}
+    assert states == {
+        ("many", 0): ReplicaState.SUCCEEDED,
+        ("many", 1): ReplicaState.STOPPED,
+        ("chief", 0): ReplicaState.SUCCEEDED,
+    }
 
 
 def test_logs_of_several_replicas_are_merged_by_time(cluster: Cluster) -> None:

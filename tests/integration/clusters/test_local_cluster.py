@@ -25,10 +25,12 @@ from tests.integration.clusters.support import (
     ended,
     eventually,
     gone,
+    launches,
     processes_naming,
     role,
     script_unit,
     seen,
+    texts,
     the_end,
     unit,
 )
@@ -40,10 +42,6 @@ ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
 
 class PowerCut(BaseException):
     """The process ends here."""
-
-
-def texts(cluster: LocalCluster, job_id: str) -> list[str]:
-    return [line.text for line in cluster.logs(job_id, LogQuery())]
 
 
 def supervisors(root: Path, job_id: str, number: int = 0) -> list[int]:
@@ -108,6 +106,29 @@ def test_what_ran_before_the_machine_restarted_has_failed_so(local: LocalCluster
     journal.write_text(journal.read_text().replace(boot, "another-boot"))
     (replica,) = seen(local, "job").replicas
     assert (replica.state, replica.reason) == (ReplicaState.FAILED, "HostRestarted")
+    local.launch(script_unit("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
+    (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
+    assert replica.attempt == 1
+    assert '"reason":"HostRestarted"' in journal.read_text()
+    eventually(lambda: launches(local, script_unit("job", FOREVER, attempt=1)))
+    assert all_in(local, "job", ReplicaState.RUNNING).attempt == 1
+
+
+def test_what_waited_when_the_machine_restarted_is_started(
+    root: Path, local: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = LocalCluster("narrow", root, slots=1, grace_seconds=0.5)
+    narrow.launch(script_unit("job", 'test "$TASKROLE_REPLICA_INDEX" = 1 || sleep 300', count=2))
+    eventually(lambda: [one.reason for one in seen(narrow, "job").replicas] == ["", "WaitingForSlot"])
+    kill_supervisor(root, "job")
+    journal = root / "jobs/job/0/journal"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.write_text(journal.read_text().replace(boot, "another-boot"))
+    assert seen(narrow, "job").replicas[0].reason == "HostRestarted"
+    monkeypatch.setattr(attempt, "START_SECONDS", 0.0)
+    lost, waited = ended(narrow, "job").replicas
+    assert (lost.state, lost.reason) == (ReplicaState.FAILED, "HostRestarted")
+    assert waited.state is ReplicaState.SUCCEEDED
 
 
 def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Path) -> None:
@@ -219,6 +240,32 @@ def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, roo
     assert not alive(int(replica.container_id))
 
 
+def test_all_that_was_started_is_asked_to_end_and_given_the_time(local: LocalCluster) -> None:
+    """A process that fled, one of the container's group, and one that was forked twice, whose parents end at once."""
+    polite = "trap 'sleep 0.3; echo {0} ends; exit' TERM; echo {0}; while :; do sleep 0.05; done"
+    fled = f'(setsid sh -c "{polite.format("fled")}" &)'
+    twice = f'(sh -c "{polite.format("twice")}" &)'
+    grouped = f'sh -c "{polite.format("grouped")}" &'
+    script = f"{fled}\n{twice}\n{grouped}\nexec sleep 300"
+    local.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=30)))
+    eventually(lambda: len(texts(local, "job")) == 3)
+    eventually(lambda: local.delete("job"), 20)
+    assert sorted(text for text in texts(local, "job") if text.endswith("ends")) == [
+        "fled ends",
+        "grouped ends",
+        "twice ends",
+    ]
+    assert seen(local, "job").replicas[0].exit_code == 143
+
+
+def test_nothing_is_waited_for_longer_than_the_grace_time(local: LocalCluster) -> None:
+    stubborn = f"{ESCAPEE} sh -c \"trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done\" & exec sleep 300"
+    local.launch(unit("job", role("worker", container(stubborn), terminationGracePeriodSeconds=1)))
+    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    eventually(lambda: local.delete("job"), 20)
+    assert not any(alive(pid) for pid in pids)
+
+
 def test_processes_that_fled_into_another_session_are_killed_too(local: LocalCluster) -> None:
     local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; while :; do sleep 0.05; done"))
     pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
@@ -302,40 +349,6 @@ def test_what_nobody_carries_out_is_taken_up_by_the_next_look(
     assert seen(local, "job").replicas[0].state is ReplicaState.WAITING
     ended(local, "job")
     assert texts(local, "job") == ["started"]
-
-
-def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) -> None:
-    narrow = LocalCluster("narrow", root, slots=2, grace_seconds=0.5)
-    script = "echo begin; sleep 0.2; echo end"
-    for job_id in ("one", "two"):
-        narrow.launch(script_unit(job_id, script, count=3))
-    eventually(
-        lambda: any(
-            replica.reason == "WaitingForSlot" for job_id in ("one", "two") for replica in seen(narrow, job_id).replicas
-        )
-    )
-    lines = []
-    for job_id in ("one", "two"):
-        ended(narrow, job_id)
-        lines += list(narrow.logs(job_id, LogQuery()))
-    running = most = 0
-    for line in sorted(lines, key=lambda line: line.time):
-        running += 1 if line.text == "begin" else -1
-        most = max(most, running)
-    assert most == 2
-    assert len(lines) == 12
-
-
-def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
-    narrow = LocalCluster("narrow", root, slots=1, grace_seconds=0.5)
-    narrow.launch(script_unit("one", FOREVER))
-    all_in(narrow, "one", ReplicaState.RUNNING)
-    narrow.launch(script_unit("two", "echo started"))
-    eventually(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
-    gone(narrow, "two")
-    assert seen(narrow, "two").replicas[0].state is ReplicaState.STOPPED
-    assert texts(narrow, "two") == []
-    assert seen(narrow, "one").replicas[0].state is ReplicaState.RUNNING
 
 
 def test_nothing_of_the_services_own_settings_reaches_a_replica(

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import ClusterError, Unit
-from pipeline_core.clusters.local.honoured import CONTAINER, MOUNT, POD, VALUE_FROM, VOLUME, Table, Treatment
+from pipeline_core.clusters.local.honoured import (
+    CONTAINER,
+    LIMITS,
+    MOUNT,
+    POD,
+    RESOURCES,
+    VALUE_FROM,
+    VOLUME,
+    Table,
+    Treatment,
+)
 from pipeline_core.clusters.local.plan import make_plan
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "local-cluster.md"
@@ -74,6 +84,58 @@ def test_what_cannot_be_carried_out_is_refused_where_it_stands(pod: dict[str, An
     assert path in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"memory": "128Mi"}, {"memory": 128 << 20}),
+        ({"memory": "1.5G"}, {"memory": 1_500_000_000}),
+        ({"memory": 4096}, {"memory": 4096}),
+        ({"memory": "100m"}, {"memory": 1}),
+        ({"cpu": "500m"}, {"cpu": 50_000}),
+        ({"cpu": 2}, {"cpu": 200_000}),
+        ({"cpu": "0.0001"}, {"cpu": 1_000}),
+        ({"cpu": "1", "memory": "1e6"}, {"cpu": 100_000, "memory": 1_000_000}),
+        ({"nvidia.com/gpu": 1}, {}),
+        ({}, {}),
+    ],
+)
+def test_limits_are_bytes_of_memory_and_microseconds_of_cpu(limits: dict[str, Any], expected: dict[str, int]) -> None:
+    plan = plan_of({"containers": [container(resources={"limits": limits})]})
+    assert plan["roles"]["worker"]["containers"][0]["limits"] == expected
+
+
+@pytest.mark.parametrize("limits", [{"memory": "many"}, {"memory": "0"}, {"cpu": "-1"}, {"cpu": "NaN"}, {"cpu": [1]}])
+def test_a_limit_that_is_no_quantity_is_refused(limits: dict[str, Any]) -> None:
+    (name,) = limits
+    with pytest.raises(ClusterError, match=rf"limits\.{name}.*not a quantity"):
+        plan_of({"containers": [container(resources={"limits": limits})]})
+
+
+def test_what_resources_cannot_limit_is_noted() -> None:
+    resources = {"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 1, "ephemeral-storage": "1G"}}
+    path = f"{SPEC}.containers.0.resources"
+    assert [
+        note.partition(" has")[0] for note in plan_of({"containers": [container(resources=resources)]})["notes"]
+    ] == [
+        f"{path}.requests",
+        f"{path}.limits.nvidia.com/gpu",
+        f"{path}.limits.ephemeral-storage",
+    ]
+
+
+def test_a_job_that_never_runs_all_at_a_time_is_told_so() -> None:
+    roles = [{"name": name, "replicas": 2, "template": {"spec": {"containers": [container()]}}} for name in "ab"]
+    taskset = {"metadata": {"name": "set"}, "spec": {"roles": roles}}
+
+    def notes(slots: int) -> list[str]:
+        made = make_plan(Unit("job", "ns", "u", taskset), ROOT, slots=slots, grace_seconds=3, instance="i")
+        return list(made["notes"])
+
+    (note,) = notes(3)
+    assert "of 4 replicas, 3 run at a time (PIPELINE_LOCAL_SLOTS)" in note
+    assert notes(4) == notes(0) == []
+
+
 @pytest.mark.parametrize("text", ["main", "[1]", '{"a": 1}'])
 def test_sidecars_must_be_a_list_of_names(text: str) -> None:
     with pytest.raises(ClusterError, match="JSON list"):
@@ -115,6 +177,8 @@ def test_fields_without_effect_are_noted_once() -> None:
     [
         ("Pod", POD),
         ("Container", CONTAINER),
+        ("Resources", RESOURCES),
+        ("Limits", LIMITS),
         ("Volume", VOLUME),
         ("Volume mount", MOUNT),
         ("Field of the pod in an environment variable", VALUE_FROM),
@@ -127,5 +191,5 @@ def test_the_documentation_has_the_table_that_the_driver_goes_by(heading: str, t
 
 
 def test_every_rule_that_is_not_plain_gives_its_reason() -> None:
-    for table in (POD, CONTAINER, VOLUME, MOUNT, VALUE_FROM):
+    for table in (POD, CONTAINER, RESOURCES, LIMITS, VOLUME, MOUNT, VALUE_FROM):
         assert all(rule.why for rule in table.values() if rule.treatment is not Treatment.HONOURED)

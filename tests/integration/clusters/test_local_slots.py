@@ -1,0 +1,184 @@
+"""How many replicas of the local cluster run at a time, and whose turn it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.local import attempt
+from pipeline_core.clusters.local.driver import LocalCluster
+from pipeline_core.clusters.local.journal import Journal, Key
+from pipeline_core.states import ReplicaState
+from tests.integration.clusters.support import (
+    all_in,
+    container,
+    ended,
+    eventually,
+    gone,
+    parent_of,
+    role,
+    script_unit,
+    seen,
+    texts,
+    unit,
+)
+
+FOREVER = "sleep 300"
+
+
+def cluster(root: Path, slots: int) -> LocalCluster:
+    return LocalCluster("narrow", root, slots=slots, grace_seconds=0.5)
+
+
+def running(cluster: LocalCluster, *job_ids: str) -> list[int]:
+    counts = cluster.running()
+    return [counts.get(job_id, 0) for job_id in job_ids]
+
+
+def waits(cluster: LocalCluster, job_id: str) -> bool:
+    return any(replica.reason == "WaitingForSlot" for replica in seen(cluster, job_id).replicas)
+
+
+def keeper(root: Path, job_id: str) -> int:
+    return int(Journal.read(str(root / f"jobs/{job_id}/0/journal")).tries[Key(("worker", 0, 0))]["keeper"])
+
+
+def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) -> None:
+    narrow = cluster(root, 2)
+    script = "echo begin; sleep 0.2; echo end"
+    for job_id in ("one", "two"):
+        narrow.launch(script_unit(job_id, script, count=3))
+    eventually(
+        lambda: any(
+            replica.reason == "WaitingForSlot" for job_id in ("one", "two") for replica in seen(narrow, job_id).replicas
+        )
+    )
+    lines = []
+    for job_id in ("one", "two"):
+        ended(narrow, job_id)
+        lines += list(narrow.logs(job_id, LogQuery()))
+    running = most = 0
+    for line in sorted(lines, key=lambda line: line.time):
+        running += 1 if line.text == "begin" else -1
+        most = max(most, running)
+    assert most == 2
+    assert len(lines) == 12
+
+
+def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
+    narrow = cluster(root, 1)
+    narrow.launch(script_unit("one", FOREVER))
+    all_in(narrow, "one", ReplicaState.RUNNING)
+    narrow.launch(script_unit("two", "echo started"))
+    eventually(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
+    gone(narrow, "two")
+    assert seen(narrow, "two").replicas[0].state is ReplicaState.STOPPED
+    assert texts(narrow, "two") == []
+    assert seen(narrow, "one").replicas[0].state is ReplicaState.RUNNING
+
+
+def test_the_user_with_fewer_running_replicas_is_next(root: Path, local: LocalCluster, tmp_path: Path) -> None:
+    narrow = cluster(root, 2)
+    script = f'echo "$TASKROLE_REPLICA_INDEX"; until test -e {tmp_path}/"$TASKROLE_REPLICA_INDEX"; do sleep 0.05; done'
+    narrow.launch(script_unit("many", script, count=4, user="u1"))
+    eventually(lambda: running(narrow, "many") == [2] and waits(narrow, "many"))
+    narrow.launch(script_unit("late", FOREVER, user="u2"))
+    eventually(lambda: waits(narrow, "late"))
+    (tmp_path / "0").touch()
+    eventually(lambda: running(narrow, "many", "late") == [1, 1])
+    (tmp_path / "1").touch()
+    eventually(lambda: texts(narrow, "many") == ["0", "1", "2"])
+
+
+def test_within_a_user_whoever_came_first_is_next(root: Path, local: LocalCluster) -> None:
+    narrow = cluster(root, 1)
+    narrow.launch(script_unit("holder", FOREVER, user="another"))
+    all_in(narrow, "holder", ReplicaState.RUNNING)
+    for job_id in ("first", "second"):
+        narrow.launch(script_unit(job_id, "true", count=3))
+        eventually(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
+    gone(narrow, "holder")
+    first, second = (ended(narrow, job_id).replicas for job_id in ("first", "second"))
+    assert max(one.started_at for one in first if one.started_at) < min(
+        one.started_at for one in second if one.started_at
+    )
+
+
+def test_jobs_whose_replicas_wait_for_each_other_do_not_hold_each_other_up(
+    root: Path, local: LocalCluster, tmp_path: Path
+) -> None:
+    narrow = cluster(root, 4)
+    jobs = [f"job-{number}" for number in range(4)]
+    for job_id in jobs:
+        here = tmp_path / job_id
+        here.mkdir()
+        place = f'{here}/"$TASKROLE_NAME-$TASKROLE_REPLICA_INDEX"'
+        script = f'touch {place}; until test "$(ls {here} | wc -l)" = 3; do sleep 0.05; done'
+        roles = role("chief", container(script)), role("worker", container(script), replicas=2)
+        narrow.launch(unit(job_id, *roles, user=job_id))
+    for job_id in jobs:
+        assert {replica.state for replica in ended(narrow, job_id).replicas} == {ReplicaState.SUCCEEDED}
+
+
+@pytest.mark.parametrize("with_supervisor", [False, True])
+def test_the_slots_of_the_dead_are_free(root: Path, local: LocalCluster, with_supervisor: bool) -> None:
+    narrow = cluster(root, 1)
+    narrow.launch(script_unit("one", FOREVER))
+    all_in(narrow, "one", ReplicaState.RUNNING)
+    narrow.launch(script_unit("two", FOREVER))
+    eventually(lambda: waits(narrow, "two"))
+    pid = keeper(root, "one")
+    for victim in [parent_of(pid), pid] if with_supervisor else [pid]:
+        os.kill(victim, signal.SIGKILL)
+    all_in(narrow, "two", ReplicaState.RUNNING)
+    assert seen(narrow, "one").replicas[0].reason == "SupervisorLost"
+    gone(narrow, "two")
+    assert os.listdir(root / "slots/line") == []
+    assert len(os.listdir(root / "slots/held")) == 0
+
+
+def test_the_dead_do_not_stand_in_line(root: Path, local: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = cluster(root, 1)
+    narrow.launch(script_unit("one", FOREVER))
+    all_in(narrow, "one", ReplicaState.RUNNING)
+    for job_id in ("two", "three"):
+        narrow.launch(script_unit(job_id, "true"))
+        eventually(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
+    files = attempt.AttemptFiles(str(root / "jobs/two/0"))
+    (victim,) = [int(name) for name in os.listdir("/proc") if name.isdigit() and _has(int(name), files.path)]
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: not files.held())
+    gone(narrow, "one")
+    assert ended(narrow, "three").replicas[0].state is ReplicaState.SUCCEEDED
+    monkeypatch.setattr(attempt, "START_SECONDS", 0.0)
+    assert ended(narrow, "two").replicas[0].state is ReplicaState.SUCCEEDED
+
+
+def _has(pid: int, argument: str) -> bool:
+    try:
+        return argument.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_without_a_limit_all_run(root: Path, local: LocalCluster) -> None:
+    wide = cluster(root, 0)
+    wide.launch(script_unit("job", FOREVER, count=5))
+    all_in(wide, "job", ReplicaState.RUNNING)
+    # They count as soon as there is a limit again.
+    narrow = cluster(root, 5)
+    narrow.launch(script_unit("late", "true", user="another"))
+    eventually(lambda: waits(narrow, "late"))
+
+
+def test_another_limit_holds_for_those_that_wait_already(root: Path, local: LocalCluster) -> None:
+    narrow, wide = cluster(root, 1), cluster(root, 3)
+    narrow.launch(script_unit("job", FOREVER, count=3))
+    eventually(lambda: running(narrow, "job") == [1] and waits(narrow, "job"))
+    wide.launch(script_unit("late", "true", user="another"))
+    all_in(wide, "job", ReplicaState.RUNNING)
+    assert waits(wide, "late")
