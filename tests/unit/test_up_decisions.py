@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
+from api.cli import up
 from api.embedded import postgres, redis
 from api.up import flower
 from api.up.environment import child_environment, kept_secret_key
@@ -12,6 +15,7 @@ from api.up.logs import rotate, tail
 from api.up.plan import Plan
 from api.up.service import backoff
 from api.up.supervisor import describe
+from pipeline_core.clusters.local import launcher
 from pipeline_core.errors import ConfigurationError
 
 
@@ -156,3 +160,14 @@ def test_flowers_password_is_made_once_and_is_the_owners(tmp_path: Path) -> None
     assert flower.password("given", tmp_path) == "given"
     with pytest.raises(ConfigurationError, match="comma"):
         flower.password("a,b", tmp_path)
+
+
+@pytest.mark.parametrize("problems", [[], ["Limits of memory and CPU are not enforced: [Errno 13] Permission denied."]])
+def test_a_run_on_this_machine_says_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch, problems: list[str]) -> None:
+    monkeypatch.setattr(launcher, "shortcomings", lambda: problems)
+    console = Console(record=True, width=200)
+    up._welcome(console, SimpleNamespace(logs=Path("/data/logs")), SimpleNamespace(url="http://here"))  # type: ignore[arg-type]
+    assert console.export_text().splitlines()[-1 - len(problems) :] == [
+        "Jobs run as processes of this machine: images are not used.",
+        *problems,
+    ]

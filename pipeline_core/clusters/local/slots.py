@@ -127,6 +127,7 @@ class Slots:
         taken: list[Slot] = []
         if not limit:
             with self._turn():
+                self._leave()
                 return [self._hold() for _ in waiting]
         with self._turn():
             held = self._held()
@@ -151,10 +152,11 @@ class Slots:
         return taken
 
     def leave(self) -> None:
-        """Give up the place in line."""
+        """Give up the place in line, if it has one."""
         if self._ticket is not None:
             with self._turn():
                 self._leave()
+            self.pass_on()
 
     def pass_on(self) -> None:
         """Wake who is next, if there is room: for when something was given back."""

@@ -84,7 +84,6 @@ class Supervisor:
             if self._kept or self._waiting:
                 self._wait()
                 continue
-            self._slots.leave()
             self._files.unlock(self._lock)
             if not self._orders_are_left() or not self._files.lock(self._lock):
                 return
@@ -160,6 +159,7 @@ class Supervisor:
 
     def _start_what_may(self) -> None:
         if not self._waiting:
+            self._slots.leave()
             return
         taken = dict(zip(self._waiting, self._slots.take(list(self._waiting.values())), strict=False))
         if taken:

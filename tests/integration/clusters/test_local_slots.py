@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.base import LogQuery, ReplicaKey
 from pipeline_core.clusters.local import attempt
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.journal import Journal, Key
@@ -156,6 +156,20 @@ def test_the_dead_do_not_stand_in_line(root: Path, local: LocalCluster, monkeypa
     assert ended(narrow, "three").replicas[0].state is ReplicaState.SUCCEEDED
     monkeypatch.setattr(attempt, "START_SECONDS", 0.0)
     assert ended(narrow, "two").replicas[0].state is ReplicaState.SUCCEEDED
+
+
+def test_who_waits_no_more_does_not_stand_in_line(root: Path, local: LocalCluster, tmp_path: Path) -> None:
+    narrow = cluster(root, 2)
+    script = f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}; until test -e {tmp_path}/go; do sleep 0.05; done'
+    narrow.launch(script_unit("one", script, count=3))
+    eventually(lambda: running(narrow, "one") == [2] and waits(narrow, "one"))
+    narrow.launch(script_unit("two", FOREVER))
+    eventually(lambda: waits(narrow, "two"))
+    narrow.delete("one", [ReplicaKey("worker", 2)])
+    eventually(lambda: seen(narrow, "one").replicas[2].state is ReplicaState.STOPPED)
+    (tmp_path / "go").touch()
+    all_in(narrow, "two", ReplicaState.RUNNING)
+    assert running(narrow, "one") == [1]
 
 
 def _has(pid: int, argument: str) -> bool:
