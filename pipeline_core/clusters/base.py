@@ -15,6 +15,15 @@ from typing import Any, Protocol
 from pipeline_core.errors import PipelineError
 from pipeline_core.states import ReplicaState
 
+OUTPUT_FILE, METRICS_FILE = "/output", "/metric.json"
+"""The files in which a container leaves its text for what comes after it, and its metrics."""
+
+MAX_OUTPUT = 4096
+"""Bytes of `/output`: as much as a Kubernetes termination message carries."""
+
+MAX_METRICS = 1024 * 1024
+"""Bytes of `/metric.json`."""
+
 
 class ClusterError(PipelineError):
     """The cluster refused the TaskSet for good; asking again would not help."""
@@ -122,6 +131,29 @@ class LogLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the latest try of one replica has left behind, when it has ended.
+
+    `output` and `metrics` are what its files have, None when there is nothing; one that is longer than may be kept comes
+    with one byte more than that. The problems say why something that is there, or may be, is not. `unknown` says that the
+    cluster cannot tell whether there is an output.
+    """
+
+    role: str
+    index: int
+    attempt: int = 0
+    output: bytes | None = None
+    metrics: bytes | None = None
+    output_problem: str = ""
+    metrics_problem: str = ""
+    unknown: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return self.output is None and self.metrics is None and not (self.output_problem or self.metrics_problem)
+
+
 class Cluster(Protocol):
     """Where TaskSets run."""
 
@@ -148,6 +180,13 @@ class Cluster(Protocol):
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         """Lines in the order of their times; with `follow`, until the last replica has ended."""
+
+    def results(self, job_id: str) -> tuple[Result, ...]:
+        """What the job's replicas that have ended left behind; those that left nothing are not among them.
+
+        Of a container that counts: sidecars and init containers leave nothing. To be asked before everything of the job
+        is deleted. Raises ClusterAway.
+        """
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         """Stop these replicas (None: everything of the job), with their grace time, without waiting for it.

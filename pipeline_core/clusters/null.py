@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from threading import Event
 
 from pipeline_core.clock import now
-from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, ReplicaReport, Unit, tries
+from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, ReplicaReport, Result, Unit, tries
 from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 5.0
@@ -46,6 +46,9 @@ class NullCluster:
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         return iter(())
+
+    def results(self, job_id: str) -> tuple[Result, ...]:
+        return ()
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         return True

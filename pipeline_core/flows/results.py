@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline_core.body import shown
+from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
 from pipeline_core.flows.faults import Fault
 from pipeline_core.strict_json import NotStrict, parse
-
-MAX_OUTPUT = 4096
-"""Bytes of `/output`: as much as a Kubernetes termination message carries."""
-
-MAX_METRICS = 1024 * 1024
-"""Bytes of `/metric.json`."""
 
 ECHART = "echart"
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +23,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 def read_output(raw: bytes) -> str:
     """The output of a task, without one newline at its end. Raises Fault: then the task has failed."""
     if len(raw) > MAX_OUTPUT:
-        raise Fault(f"/output has {len(raw)} bytes; at most {MAX_OUTPUT} can be handed on")
+        raise Fault(f"/output has more than {MAX_OUTPUT} bytes, which is all that can be handed on")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -44,7 +39,7 @@ def read_metrics(raw: bytes) -> list[dict[str, Any]]:
     Raises Fault, which is no failure of the task.
     """
     if len(raw) > MAX_METRICS:
-        raise Fault(f"/metric.json has {len(raw)} bytes; at most {MAX_METRICS} are kept")
+        raise Fault(f"/metric.json has more than {MAX_METRICS} bytes, which is all that is kept")
     try:
         document = parse(raw)
     except NotStrict as error:

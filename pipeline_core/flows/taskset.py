@@ -16,7 +16,7 @@ from pipeline_core.flows.rendezvous import Part, parts, ports_needed
 from pipeline_core.flows.resources import plain
 from pipeline_core.flows.site import GPU, Site
 from pipeline_core.flows.templates import Start, Template
-from pipeline_core.taskset.document import API_VERSION, KIND, RESERVED_PREFIX
+from pipeline_core.taskset.document import API_VERSION, COLLECT, KIND, RESERVED_PREFIX
 from pipeline_core.taskset.schema import check
 
 RUN_LABEL, FLOW_LABEL, TASK_LABEL = (f"{RESERVED_PREFIX}{word}" for word in ("run-id", "flow", "task"))
@@ -94,7 +94,8 @@ def build(
     }
     if deadline := debug_seconds or task.timeout:
         spec["activeDeadlineSeconds"] = deadline
-    document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"labels": labels}, "spec": spec}
+    metadata = {"labels": labels, "annotations": {COLLECT: "true"}}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
     check(document)
     return document
 

@@ -10,14 +10,16 @@ from pipeline_core.clusters import cluster
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job
 from pipeline_core.faults import Point
+from pipeline_core.jobs import results
 
 
 @again_if_contended
 def clean_up(job_id: str) -> bool:
-    """End what an ended job may have left in the cluster; whether nothing of it is left.
+    """End what an ended job may have left in the cluster, and keep its results; whether nothing of it is left.
 
     Raises ClusterAway, Unavailable.
     """
+    results.keep(job_id)
     if not cluster().delete(job_id):
         return False
     faults.reach(Point.CLUSTER_CLEARED)

@@ -18,6 +18,10 @@ SIDECARS = "pipeline/sidecars"
 """Annotation of a role's pod template: a JSON list of the containers that do not count for the pod's success."""
 
 
+COLLECT = "pipeline/collect"
+"""Annotation of a TaskSet: "true" when what its containers leave in `/output` and `/metric.json` is to be collected."""
+
+
 class Event(StrEnum):
     """What can become of a role."""
 
@@ -95,6 +99,12 @@ def named(taskset: Mapping[str, Any], job_id: str, namespace: str | None = None)
     if namespace is not None:
         metadata["namespace"] = namespace
     return {**taskset, "metadata": metadata}
+
+
+def collects(taskset: Mapping[str, Any]) -> bool:
+    """Whether the TaskSet asks for its results to be collected."""
+    annotations = (taskset.get("metadata") or {}).get("annotations") or {}
+    return bool(annotations.get(COLLECT) == "true")
 
 
 def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pipeline_core.clusters.base import (
     LogQuery,
     Observation,
     ReplicaKey,
+    Result,
     StillEnding,
     Unit,
 )
@@ -104,6 +105,9 @@ class KubernetesCluster:
         with refusals(f"reading the log of job {job_id}"):
             if objects.is_job_id(job_id):
                 yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
+
+    def results(self, job_id: str) -> tuple[Result, ...]:
+        return ()
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         """The control unit stays, so that a launch that comes late finds that it is too late; `prune` removes it."""

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.clusters.base import LogQuery, Observation, ReplicaReport
+from pipeline_core.clusters.base import LogQuery, Observation, ReplicaReport, Result
+from pipeline_core.clusters.local import results
 from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles, write_durably
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
@@ -110,6 +111,11 @@ class Attempt:
         if fields.get("state") != RUNNING or "keeper" not in fields:
             return None
         return usage(self.plan, key, fields["keeper"])
+
+    def results(self) -> tuple[Result, ...]:
+        """What the latest tries that have ended left behind."""
+        ended = [report for report in self.observe().replicas if report.state.ended]
+        return results.read(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))
 
     def log_files(self, query: LogQuery) -> Iterator[tuple[Path, str]]:
         """The logs that a query asks for, whether there are any yet or not, and what their lines are called after."""

@@ -18,19 +18,21 @@ from pipeline_core.clusters.base import (
     LogQuery,
     Observation,
     ReplicaKey,
+    Result,
     StillEnding,
     Unit,
     tries,
 )
-from pipeline_core.clusters.local import logs
+from pipeline_core.clusters.local import logs, results
 from pipeline_core.clusters.local.attempt import Attempt
-from pipeline_core.clusters.local.files import sync_directory
+from pipeline_core.clusters.local.files import BOUND, UNKNOWN, sync_directory
 from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.journal import Key
 from pipeline_core.clusters.local.launcher import cgroup_place, mount_problem
 from pipeline_core.clusters.local.plan import has_mounts, is_job_id, make_plan
 from pipeline_core.clusters.local.slots import write_limit
 from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.document import collects
 
 SIGN_OF_LIFE_SECONDS = 1.0
 STOP_POLL_SECONDS = 0.25
@@ -112,6 +114,12 @@ class LocalCluster:
 
         return logs.read(query, find, over)
 
+    def results(self, job_id: str) -> tuple[Result, ...]:
+        """Files that are there as long as the job is not pruned."""
+        with _files_at_hand():
+            attempts = self._attempts(job_id)
+            return attempts[-1].results() if attempts else ()
+
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         with _files_at_hand():
             attempts = self._attempts(job_id)
@@ -152,7 +160,7 @@ class LocalCluster:
     def _create(self, unit: Unit, keys: Sequence[Key], earlier: Sequence[Attempt]) -> Attempt:
         """Make the attempt's directory. It gets its name when all of it is on disk."""
         instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
-        place, problem = cgroup_place()
+        place, cgroup_problem = cgroup_place()
         plan = make_plan(
             unit,
             self._root,
@@ -160,10 +168,14 @@ class LocalCluster:
             grace_seconds=self._grace_seconds,
             instance=instance,
             cgroups=place,
-            cgroup_problem=problem,
+            cgroup_problem=cgroup_problem,
         )
-        if has_mounts(plan) and (problem := mount_problem()):
+        problem = mount_problem()
+        if problem and has_mounts(plan):
             raise ClusterError(f"the local cluster cannot mount volumes on this machine: {problem}")
+        if problem:
+            plan["notes"].append(f"{results.NOT_COLLECTED}: {problem}")
+        plan["results"] = (UNKNOWN if collects(unit.taskset) else "") if problem else BOUND
         self._make_directories()
         job = self._jobs / unit.job_id
         job.mkdir(exist_ok=True)

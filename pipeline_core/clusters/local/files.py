@@ -7,6 +7,7 @@
         lock               held by the supervisor and by the keepers of its replicas
         wake               FIFO: a byte says that orders or stops have changed
         logs/, work/, volumes/
+        results/           {try}/{container}/ has the container's /output and /metric.json
 
 Whoever gives an order writes the file first and then looks at the lock; a supervisor that is about to go gives up the
 lock first and then looks for orders. So an order is always seen by one of the two.
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 STOP_ALL = "all"
+RESULTS = ("output", "metric.json")
+"""Files at a container's root in which it leaves its output and its metrics."""
+BOUND, UNKNOWN = "bound", "unknown"
+"""What a plan says of results: each container has those files, or its TaskSet asks for them and they cannot be had."""
 _FLOCK = "hhqqi4x"
 
 
@@ -88,6 +93,10 @@ class AttemptFiles:
             pass
         finally:
             os.close(fd)
+
+    def result(self, key: Key, container: str, name: str) -> str:
+        """Where on the host a container's file of RESULTS is."""
+        return self.at("results", str(key), container, name)
 
     def held(self) -> bool:
         """Whether a supervisor, or a keeper that outlived it for a moment, is at work. Looks without locking."""

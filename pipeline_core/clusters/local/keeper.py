@@ -16,6 +16,7 @@ import time
 from pipeline_core.clusters.local import linux, process
 from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.environment import compose, expand, taskset_variables
+from pipeline_core.clusters.local.files import BOUND, RESULTS
 from pipeline_core.clusters.local.journal import FAILED, RUNNING, STOPPED, SUCCEEDED
 from pipeline_core.clusters.local.logfile import LogFile
 from pipeline_core.clusters.local.mounts import Mount
@@ -130,16 +131,18 @@ class Keeper:
         os.set_blocking(reading, False)
         container.pipe, container.code, container.restart_at = reading, None, None
         root = os.path.join(self._work, f".root-{plan['name']}")
-        if plan["mounts"]:
-            os.makedirs(root, exist_ok=True)
         try:
+            mounts = [self._mount(mount) for mount in plan["mounts"]]
+            mounts += self._results(plan["name"], mounts)
+            if mounts:
+                os.makedirs(root, exist_ok=True)
             container.pid = process.start(
                 [expand(word, environment) for word in plan["argv"]],
                 environment,
                 plan["directory"] or self._work,
                 writing,
                 root,
-                [self._mount(mount) for mount in plan["mounts"]],
+                mounts,
                 self._make_group(container),
             )
         except (process.StartError, OSError) as error:
@@ -178,6 +181,22 @@ class Keeper:
         source = os.path.join(source, plan["subPath"])
         os.makedirs(source, exist_ok=True)
         return Mount(source, plan["target"], read_only=plan["readOnly"])
+
+    def _results(self, container: str, mounts: Sequence[Mount]) -> list[Mount]:
+        """Fresh files for what the container is going to leave behind; a volume of its own at such a place is left alone."""
+        if self._plan.get("results") != BOUND:
+            return []
+        found = [
+            Mount(self._files.result(self._key, container, name), f"/{name}", file=True)
+            for name in RESULTS
+            if not any(mount.covers(f"/{name}") for mount in mounts)
+        ]
+        for mount in found:
+            os.makedirs(os.path.dirname(mount.source), exist_ok=True)
+            os.close(
+                os.open(mount.source, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+            )
+        return found
 
     def _pump_until_over(self, containers: Sequence[Container]) -> None:
         while not all(container.over for container in containers):

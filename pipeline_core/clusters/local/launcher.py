@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def start_supervisor(directory: Path) -> None:
 
 @cache
 def mount_problem() -> str:
-    """Why processes of this user cannot have a mount namespace of their own; empty when they can."""
-    return _try(_python("mounts", "mounts.own_namespace()"))[1]
+    """Why processes of this user cannot have a root directory of their own; empty when they can."""
+    with tempfile.TemporaryDirectory(prefix="pipeline-root-") as root:
+        return _try([*_python("mounts", "mounts.enter(sys.argv[1], [])"), root])[1]
 
 
 @cache
@@ -66,7 +68,10 @@ def shortcomings() -> list[str]:
             if limits
             else []
         ),
-        *([f"Jobs with volume mounts fail: no mount namespaces can be made here: {mounts}."] if mounts else []),
+        *([
+                f"Jobs with volume mounts fail, and /output and /metric.json are not collected: no mount namespaces can be "
+                f"made here: {mounts}."
+            ] if mounts else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A root directory of its own for a container that has volume mounts.
+"""A root directory of its own for a container.
 
 The new root is a tmpfs into which everything at the host's root is bound, except along the paths of the mounts: those
 directories are made anew, with their other entries bound. So a mount path need not exist on the host, and nothing is
@@ -16,15 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+ROOT_SIZE = "64m"
+"""What may be written to the new root itself, which is memory."""
+
+
 class Mount:
-    """The directory `source` of the host, seen at `target` in the container."""
+    """The directory `source` of the host, or the file, seen at `target` in the container."""
 
-    __slots__ = ("read_only", "source", "target")
+    __slots__ = ("file", "read_only", "source", "target")
 
-    def __init__(self, source: str, target: str, *, read_only: bool) -> None:
+    def __init__(self, source: str, target: str, *, read_only: bool = False, file: bool = False) -> None:
         self.source = source
         self.target = target
         self.read_only = read_only
+        self.file = file
+
+    def covers(self, path: str) -> bool:
+        """Whether `path` is in it, or it is in `path`."""
+        return f"{self.target}/".startswith(f"{path}/") or f"{path}/".startswith(f"{self.target}/")
 
 
 class _Node:
@@ -53,7 +62,7 @@ def own_namespace() -> None:
 def enter(root: str, mounts: Sequence[Mount]) -> None:
     """Make `root`, an empty directory, this process's root, with the mounts in it. Raises OSError."""
     own_namespace()
-    linux.mount("tmpfs", root, "tmpfs", 0, "mode=755")
+    linux.mount("tmpfs", root, "tmpfs", 0, f"mode=755,size={ROOT_SIZE}")
     linux.mount("none", root, None, linux.MS_UNBINDABLE)
     _mirror("/", root, _tree(mounts))
     os.chdir(root)
@@ -66,7 +75,9 @@ def _tree(mounts: Sequence[Mount]) -> _Node:
     tree = _Node()
     for mount in mounts:
         node = tree
-        for name in os.path.realpath(mount.target).strip("/").split("/"):
+        # A file is put where it is named, whatever the host has there.
+        place = mount.target if mount.file else os.path.realpath(mount.target)
+        for name in place.strip("/").split("/"):
             node = node.children.setdefault(name, _Node())
         node.mount = mount
     return tree
@@ -81,6 +92,9 @@ def _mirror(host: str, new: str, node: _Node) -> None:
                     _bind_entry(entry, os.path.join(new, entry.name))
     for name, child in node.children.items():
         path = os.path.join(new, name)
+        if child.mount is not None and child.mount.file:
+            _bind_file(child.mount.source, path)
+            continue
         os.mkdir(path)
         if child.mount is None:
             _mirror(os.path.join(host, name), path, child)
@@ -108,9 +122,14 @@ def _bind_entry(entry: os.DirEntry[str], copy: str) -> None:
         return
     if entry.is_dir():
         os.mkdir(copy)
+        linux.mount(entry.path, copy, None, linux.MS_BIND | linux.MS_REC)
     else:
-        os.close(os.open(copy, os.O_CREAT | os.O_WRONLY, 0o600))
-    linux.mount(entry.path, copy, None, linux.MS_BIND | linux.MS_REC)
+        _bind_file(entry.path, copy)
+
+
+def _bind_file(source: str, copy: str) -> None:
+    os.close(os.open(copy, os.O_CREAT | os.O_WRONLY, 0o600))
+    linux.mount(source, copy, None, linux.MS_BIND | linux.MS_REC)
 
 
 def _write(path: str, text: str) -> None:

@@ -167,6 +167,28 @@ class Replica(Base):
     __table_args__ = (PrimaryKeyConstraint("job_id", "role", "index"),)
 
 
+class JobResult(Base):
+    """What one replica of a job left behind; replicas that left nothing have no row.
+
+    `problem` says why there is no output though the replica left one, `metrics_problem` the same of the metrics. `unknown`:
+    the cluster cannot tell whether there was an output, and `problem` says why not.
+    """
+
+    __tablename__ = "job_results"
+
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    role: Mapped[str]
+    index: Mapped[int]
+    output: Mapped[str | None]
+    metrics: Mapped[Document | None]
+    problem: Mapped[str] = mapped_column(default="")
+    metrics_problem: Mapped[str] = mapped_column(default="")
+    unknown: Mapped[bool] = mapped_column(default=False)
+    collected_at: Mapped[Timestamp]
+
+    __table_args__ = (PrimaryKeyConstraint("job_id", "role", "index"),)
+
+
 class IdempotencyKey(Base):
     """A key that a client sent with a submission, so that the same submission again finds its job."""
 

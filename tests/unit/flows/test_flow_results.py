@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
 from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.results import MAX_METRICS, MAX_OUTPUT, METRICS, read_metrics, read_output
+from pipeline_core.flows.results import METRICS, read_metrics, read_output
 
 
 @pytest.mark.parametrize(
