@@ -171,6 +171,9 @@ class ReplicaPart(Schema):
     containerHostIP = fields.String(required=True)
     exitCode = fields.Integer(required=True, allow_none=True)
     exitDiagnostics = fields.String(required=True)
+    output = fields.String(metadata={"description": "What it left in `/output`, if it did."})
+    outputProblem = fields.String(metadata={"description": "Why what it left there is not shown."})
+    metricsProblem = fields.String(metadata={"description": "Why what it left in `/metric.json` is not kept."})
 
 
 class ResourcePart(Schema):

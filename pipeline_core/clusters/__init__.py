@@ -68,4 +68,5 @@ def _kubernetes() -> Cluster:
         grace_seconds=chosen.stop_grace_seconds,
         pull_secrets=chosen.image_pull_secrets,
         archive_wait=chosen.archive_wait,
+        collector_image=chosen.collector_image,
     )

@@ -7,16 +7,27 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
-from pipeline_core.database.models import Job, JobDocument, Replica
+from pipeline_core.database.models import Job, JobDocument, JobResult, Replica
 from pipeline_core.jobs.queries import visible
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role, counting, roles
 from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
+
+Left = Mapping[tuple[str, int], Mapping[str, str]]
+
+_REPLICAS = (
+    select(Replica, JobResult.output, JobResult.problem, JobResult.metrics_problem)
+    .outerjoin(
+        JobResult,
+        and_(JobResult.job_id == Replica.job_id, JobResult.role == Replica.role, JobResult.index == Replica.index),
+    )
+    .order_by(Replica.role, Replica.index)
+)
 
 VERSION = "v1"
 """Of the form of this document."""
@@ -28,8 +39,15 @@ def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
     documents = session.execute(
         select(JobDocument.taskset, JobDocument.roles, JobDocument.platform).where(JobDocument.job_id == job_id)
     ).one()
-    replicas = session.scalars(select(Replica).where(Replica.job_id == job_id).order_by(Replica.role, Replica.index))
-    return view(job, documents.taskset, documents.roles or {}, documents.platform, replicas.all())
+    rows = session.execute(_REPLICAS.where(Replica.job_id == job_id)).all()
+    return view(
+        job,
+        documents.taskset,
+        documents.roles or {},
+        documents.platform,
+        [row.Replica for row in rows],
+        {(row.Replica.role, row.Replica.index): _left(row.output, row.problem, row.metrics_problem) for row in rows},
+    )
 
 
 def view(
@@ -38,10 +56,11 @@ def view(
     states: Mapping[str, str],
     platform: Mapping[str, Any] | None,
     replicas: Sequence[Replica],
+    left: Left | None = None,
 ) -> dict[str, Any]:
     """The document, from what is recorded: `states` by role, and what the cluster told of itself, None before launch.
 
-    `replicas` are in the order of their roles and indices.
+    `replicas` are in the order of their roles and indices; `left` is what they left behind.
     """
     by_role: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
@@ -51,9 +70,15 @@ def view(
         "version": VERSION,
         "job": _job(job),
         "cluster": {"identity": settings().cluster_name},
-        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part) for part in parts],
+        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part, left or {}) for part in parts],
         "platformSpecificInfo": None if platform is None else _platform(job, taskset or {}, platform, parts),
     }
+
+
+def _left(output: str | None, problem: str | None, metrics_problem: str | None) -> dict[str, str]:
+    """What a replica's part shows of what it left behind; its metrics are too much for here."""
+    found = {"output": output, "outputProblem": problem or None, "metricsProblem": metrics_problem or None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _roles(taskset: Mapping[str, Any] | None) -> list[tuple[Role, Mapping[str, Any]]]:
@@ -83,7 +108,9 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _task(state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica]) -> dict[str, Any]:
+def _task(
+    state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica], left: Left
+) -> dict[str, Any]:
     container = _main_container(document["template"])
     resources = container.get("resources") or {}
     return {
@@ -106,6 +133,7 @@ def _task(state: ReplicaState, role: Role, document: Mapping[str, Any], replicas
                 "containerHostIP": replica.host_ip,
                 "exitCode": replica.exit_code,
                 "exitDiagnostics": replica.diagnostics,
+                **left.get((role.name, replica.index), {}),
             }
             for replica in replicas
         ],

@@ -22,7 +22,7 @@ from pipeline_core.clusters.kubernetes.rules import Limits
 from tests.integration.clusters.support import eventually
 from tests.kubernetes.apiserver import running_api_server
 from tests.kubernetes.kubelet import Kubelet
-from tests.kubernetes.runnable import Runnable
+from tests.kubernetes.runnable import IMAGE, Runnable
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
 collect_ignore = [] if HAS_NODE else ["test_conformance.py"]
@@ -68,6 +68,7 @@ def make_driver(api: Api, root: Path, namespace: str, limits: Limits = LIMITS, w
         limits=limits,
         grace_seconds=1.0,
         archive_wait=wait,
+        collector_image=IMAGE["image"],
     )
 
 

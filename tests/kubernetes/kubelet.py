@@ -64,6 +64,11 @@ class Kubelet:
         written = {"phase": phase, "startTime": stamp(), "containerStatuses": statuses, **status}
         self._api.request("PATCH", f"{self._pods}/{name}/status", body={"status": written}, content=MERGE)
 
+    def annotate(self, name: str, notes: Mapping[str, str]) -> None:
+        self._api.request(
+            "PATCH", f"{self._pods}/{name}", body={"metadata": {"annotations": dict(notes)}}, content=MERGE
+        )
+
     def run(self, name: str) -> None:
         self.report(name, "Running", {"main": running()})
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from threading import Event
 from typing import Any
 
-from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, Unit
+from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, Result, Unit
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from tests.integration.clusters.support import eventually
 
@@ -42,6 +42,9 @@ class Runnable:
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         return self._driver.logs(job_id, query)
+
+    def results(self, job_id: str) -> tuple[Result, ...]:
+        return self._driver.results(job_id)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         return self._driver.delete(job_id, replicas)

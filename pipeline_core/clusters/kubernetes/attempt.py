@@ -30,7 +30,7 @@ from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView,
 from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
 from pipeline_core.clusters.kubernetes.translation import DIAGNOSTICS_BYTES, Judgement, count_results, judge
 from pipeline_core.states import ReplicaState
-from pipeline_core.taskset.document import active_deadline
+from pipeline_core.taskset.document import active_deadline, collects
 
 Json = dict[str, Any]
 
@@ -67,6 +67,11 @@ class Attempt:
     @property
     def cleared(self) -> bool:
         return objects.CLEARED in self._annotations
+
+    @property
+    def collects(self) -> bool:
+        """Whether the results of its pods, as far as they are there, are to be collected."""
+        return self._taskset is not None and collects(self._taskset)
 
     @property
     def user(self) -> str:
@@ -176,11 +181,12 @@ class Attempt:
         self._end({key: reason for key, reason in reasons.items() if key in pods}, pods)
 
     def _diagnosed(self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]) -> Iterator[ReplicaReport]:
-        """The reports, the first failed ones with the end of their logs where the message was cut by its lines."""
+        """The reports, the first failed ones with the end of their logs where the message was cut by its lines, or may be the
+        output that the container left before it failed."""
         asked = 0
         for report in reports:
             pod = pods.get(ReplicaKey(report.role, report.index, report.attempt))
-            cut = report.diagnostics.count("\n") >= MESSAGE_LINES - 1
+            cut = self.collects or report.diagnostics.count("\n") >= MESSAGE_LINES - 1
             if report.state is ReplicaState.FAILED and pod and cut and asked < MOST_DIAGNOSED:
                 asked += 1
                 yield replace(report, diagnostics=self._end_of_log(pod) or report.diagnostics)

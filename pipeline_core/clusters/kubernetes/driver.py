@@ -19,7 +19,7 @@ from pipeline_core.clusters.base import (
     StillEnding,
     Unit,
 )
-from pipeline_core.clusters.kubernetes import logs, objects, watch
+from pipeline_core.clusters.kubernetes import logs, objects, results, watch
 from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.attempt import Attempt
@@ -34,7 +34,7 @@ class KubernetesCluster:
     processes may use the same.
 
     `grace_seconds` and `pull_secrets` are for pods that say nothing themselves; `archive_wait` is for how many seconds
-    pods that have ended are kept when their logs cannot be stored.
+    pods that have ended are kept when their logs cannot be stored. `collector_image` is needed for metrics only.
     """
 
     platform = "kubernetes"
@@ -50,6 +50,7 @@ class KubernetesCluster:
         grace_seconds: float,
         pull_secrets: tuple[str, ...] = (),
         archive_wait: float = 60.0,
+        collector_image: str = "",
     ) -> None:
         self.name = name
         self._api = api
@@ -59,6 +60,7 @@ class KubernetesCluster:
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
+        self._collector_image = collector_image
 
     def launch(self, unit: Unit) -> Observation:
         """May be repeated from wherever it was cut off: what is there is found by its name, and what was there by the
@@ -78,7 +80,11 @@ class KubernetesCluster:
             if attempt.stopped_at is None:
                 self._ensure_service(unit, attempt)
                 maker = objects.PodMaker(
-                    unit, attempt.control, pull_secrets=self._pull_secrets, grace_seconds=self._grace_seconds
+                    unit,
+                    attempt.control,
+                    pull_secrets=self._pull_secrets,
+                    grace_seconds=self._grace_seconds,
+                    collector_image=self._collector_image,
                 )
                 attempt.order(unit, maker)
                 attempt.refresh()
@@ -107,7 +113,10 @@ class KubernetesCluster:
                 yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
 
     def results(self, job_id: str) -> tuple[Result, ...]:
-        return ()
+        """Only of a TaskSet that asks for it: the file of the termination message cannot be at `/output` in any image."""
+        with refusals(f"collecting what job {job_id} left behind"):
+            attempts = self._attempts(job_id)
+            return results.read(self._api, attempts[-1], self._limits, self._archive_wait) if attempts else ()
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         """The control unit stays, so that a launch that comes late finds that it is too late; `prune` removes it."""

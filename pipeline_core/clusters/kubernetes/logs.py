@@ -42,7 +42,7 @@ def store(api: Api, archive: Archive, attempt: Attempt, pod: Mapping[str, Any]) 
     has and the archive has not. Raises ClusterAway."""
     view = PodView(pod, now())
     name = str(view.metadata["name"])
-    for place, container in enumerate(view.containers):
+    for place, container in enumerate(view.logged):
         for run, previous in ((container.restarts - 1, True), (container.restarts, False)):
             over = previous or view.phase_ended or (container.began and not container.running)
             log = RunLog(name, place, container.name, run)
@@ -145,9 +145,9 @@ class _Collector:
                     continue
                 view = PodView(pod, now())
                 name = str(view.metadata["name"])
-                many = len(view.containers) > 1
+                many = len(view.logged) > 1
                 self._take_archived(name, key, many, archived.pop(name, []))
-                for container in view.containers:
+                for container in view.logged:
                     if container.began:
                         source = self._source(name, container.name, key, many)
                         source.pull(self._api, attempt.namespace, name, container, self._query)

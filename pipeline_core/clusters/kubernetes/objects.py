@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
+from pipeline_core.clusters.kubernetes import collector
+from pipeline_core.taskset.document import collects
 
 Json = dict[str, Any]
 
@@ -95,15 +97,22 @@ class PodMaker:
     """Makes the pods of one attempt.
 
     `pull_secrets` are for pods that name none themselves, `grace_seconds` for those that do not say how long they may
-    take to end.
+    take to end, `collector_image` for those of a TaskSet that asks for its results.
     """
 
     def __init__(
-        self, unit: Unit, owner: Mapping[str, Any], *, pull_secrets: tuple[str, ...], grace_seconds: float
+        self,
+        unit: Unit,
+        owner: Mapping[str, Any],
+        *,
+        pull_secrets: tuple[str, ...],
+        grace_seconds: float,
+        collector_image: str = "",
     ) -> None:
         self._unit = unit
         self._owner = owner_reference(owner)
         self._pull_secrets = [{"name": name} for name in pull_secrets]
+        self._collector_image = collector_image
         self._grace_seconds = max(1, math.ceil(grace_seconds))
         self._roles = {role["name"]: role for role in unit.taskset["spec"]["roles"]}
         self._hosts = _hosts(unit.job_id, self._roles)
@@ -113,7 +122,6 @@ class PodMaker:
         if key.role not in self._roles:
             raise ClusterError(f'the TaskSet has no role "{key.role}"')
         template = copy.deepcopy(self._roles[key.role]["template"])
-        metadata = template.get("metadata") or {}
         spec = template["spec"]
         spec.setdefault("restartPolicy", "Never")
         spec.setdefault("terminationGracePeriodSeconds", self._grace_seconds)
@@ -125,6 +133,9 @@ class PodMaker:
         for container in (*(spec.get("initContainers") or []), *spec["containers"]):
             container["env"] = [*variables, *(container.get("env") or [])]
             container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+        if collects(self._unit.taskset):
+            collector.equip(template, self._collector_image)
+        metadata = template.get("metadata") or {}
         return {
             "apiVersion": "v1",
             "kind": "Pod",

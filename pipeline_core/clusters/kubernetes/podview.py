@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from pipeline_core.clusters.kubernetes.collector import OURS
 from pipeline_core.clusters.kubernetes.objects import ENDING_FOR, ENDING_SINCE, key_of
 from pipeline_core.taskset.document import counting as counting_containers
 
@@ -86,6 +87,11 @@ class PodView:
     def containers(self) -> tuple[Container, ...]:
         """Init containers first, each kind in the order of the pod."""
         return tuple(self._containers())
+
+    @property
+    def logged(self) -> tuple[Container, ...]:
+        """Those whose logs are the user's."""
+        return tuple(one for one in self.containers if one.name not in OURS)
 
     @property
     def mains(self) -> tuple[Container, ...]:

@@ -46,6 +46,12 @@ def unit(
     return Unit(job_id, "default", user, taskset, attempt, replicas)
 
 
+def collected(launched: Unit) -> Unit:
+    """The same unit, with a TaskSet that asks for its results."""
+    metadata = {**launched.taskset["metadata"], "annotations": {"pipeline/collect": "true"}}
+    return replace(launched, taskset={**launched.taskset, "metadata": metadata})
+
+
 def script_unit(job_id: str, script: str, **fields: Any) -> Unit:
     """A unit of one role `worker` whose replicas run a shell script."""
     replicas = fields.pop("count", 1)

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, StillEnding
+from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, Result, StillEnding, Unit
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
     carried_through,
+    collected,
     container,
     ended,
     eventually,
@@ -418,3 +419,26 @@ def test_output_that_is_no_text_does_no_harm(cluster: Cluster) -> None:
     assert lines[0] == "a\ufffdb\0c"
     assert "".join(lines[1:-1]) == "x" * 40000
     assert lines[-1] == "end"
+
+
+def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluster) -> None:
+    script = "printf '%s\\n' $TASKROLE_REPLICA_INDEX > /output; echo '[]' > /metric.json; echo said"
+    cluster.launch(collected(script_unit("job", script, count=2)))
+    ended(cluster, "job")
+    left = eventually(lambda: handed_over(cluster, "job"))
+    assert left == tuple(Result("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2))
+    assert sorted(texts(cluster, "job")) == ["said", "said"]
+    assert cluster.results("other") == ()
+
+
+def test_a_replica_that_left_nothing_has_no_result(cluster: Cluster) -> None:
+    the_end(cluster, collected(script_unit("job", "echo said")))
+    assert eventually(lambda: handed_over(cluster, "job") is not None)
+    assert cluster.results("job") == ()
+
+
+def handed_over(cluster: Cluster, job_id: str) -> tuple[Result, ...] | None:
+    try:
+        return cluster.results(job_id)
+    except StillEnding:
+        return None

@@ -14,6 +14,7 @@ from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
+    collected,
     container,
     ended,
     gone,
@@ -142,9 +143,7 @@ def test_without_mount_namespaces_jobs_run_and_what_they_were_asked_for_is_unkno
 ) -> None:
     monkeypatch.setattr(driver, "mount_problem", lambda: "unshare: Operation not permitted")
     assert left_by(local, "true") is None
-    asking = script_unit("asking", "true")
-    asking.taskset["metadata"]["annotations"] = {"pipeline/collect": "true"}
-    the_end(local, asking)
+    the_end(local, collected(script_unit("asking", "true")))
     (found,) = local.results("asking")
     assert found.unknown
     assert "not collected" in found.output_problem

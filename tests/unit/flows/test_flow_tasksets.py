@@ -133,6 +133,7 @@ def test_request_limit_model_and_timeout_are_the_pods(clicks: Flow, site: Site) 
         "pipeline/flow": "ctr-backfill",
         "pipeline/task": "join-train",
     }
+    assert document["metadata"]["annotations"] == {"pipeline/collect": "true"}
 
 
 def test_a_distributed_task_has_a_master_and_workers(tuning: Flow, site: Site) -> None:

@@ -1,0 +1,103 @@
+"""What pods left behind: their termination messages, and what their collectors handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import (
+    MAX_OUTPUT,
+    METRICS_FILE,
+    OUTPUT_FILE,
+    ClusterAway,
+    ReplicaKey,
+    Result,
+    StillEnding,
+)
+from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.attempt import Attempt
+from pipeline_core.clusters.kubernetes.collector import COLLECTOR, handed_over, leaves_output
+from pipeline_core.clusters.kubernetes.logs import too_late
+from pipeline_core.clusters.kubernetes.podlogs import container_log
+from pipeline_core.clusters.kubernetes.podview import PodView
+from pipeline_core.clusters.kubernetes.rules import Limits
+from pipeline_core.clusters.kubernetes.translation import judge
+
+MESSAGES_BYTES = 12 * 1024
+"""What the termination messages of a pod's containers have together; each has its equal part, and no more than MAX_OUTPUT.
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/"""
+
+NO_COLLECTOR = f"{METRICS_FILE} is not collected on Kubernetes, as PIPELINE_COLLECTOR_IMAGE is not set"
+NOT_HANDED_OVER = f"{METRICS_FILE} was not handed over: its collector was ended before it could"
+
+_UNREADABLE = "Error on reading termination log"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+Found = tuple[bytes | None, str]
+
+
+def read(api: Api, attempt: Attempt, limits: Limits, wait_seconds: float) -> tuple[Result, ...]:
+    """What an attempt's replicas that have ended left behind; nothing when its TaskSet does not ask for it.
+
+    A log that cannot be read is waited for as long as those of the user are. Raises ClusterAway.
+    """
+    if not attempt.collects:
+        return ()
+    at = now()
+    pods = attempt.pods()
+    latest = _latest([*pods, *attempt.ledger.launched])
+    found = []
+    for key, pod in sorted(pods.items()):
+        if key in latest and judge(pod, at, limits).report.state.ended:
+            output, output_problem = output_of(pod, at)
+            metrics, metrics_problem = _metrics(api, attempt, PodView(pod, at), wait_seconds)
+            found.append(Result(key.role, key.index, key.attempt, output, metrics, output_problem, metrics_problem))
+    return tuple(result for result in found if not result.empty)
+
+
+def output_of(pod: Mapping[str, Any], at: datetime) -> Found:
+    """The first output of a container that exited with 0, or what is wrong with it.
+
+    The message of one that failed may be the end of its log. A node keeps the end of a message that is too long, and does not
+    say so; hence one that is as long as can be may be a part of a longer one.
+    """
+    view = PodView(pod, at)
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    limit = min(MAX_OUTPUT, MESSAGES_BYTES // sum(len(view.spec.get(kind) or []) for kind in kinds))
+    for container in view.mains:
+        message = str(container.terminated.get("message") or "")
+        if not message or container.terminated.get("exitCode") != 0 or not leaves_output(pod, container.name):
+            continue
+        if message.startswith(_UNREADABLE):
+            return None, f"{OUTPUT_FILE} could not be read on its node"
+        if _REPLACEMENT in message:
+            return None, f"{OUTPUT_FILE} is not UTF-8"
+        if len(message.encode()) >= limit:
+            return None, f"{OUTPUT_FILE} has {limit} bytes or more; from this pod, less than that can be handed on"
+        return message.encode(), ""
+    return None, ""
+
+
+def _metrics(api: Api, attempt: Attempt, view: PodView, wait_seconds: float) -> Found:
+    collector = next((one for one in view.containers if one.name == COLLECTOR), None)
+    if collector is None:
+        return None, NO_COLLECTOR
+    if not collector.terminated:
+        return None, NOT_HANDED_OVER
+    try:
+        lines = container_log(api, attempt.namespace, str(view.metadata["name"]), COLLECTOR)
+        found = handed_over(lines)
+    except ClusterAway as error:
+        if too_late(view.now, view.finished, attempt.stopped_at, wait_seconds):
+            return None, f"{METRICS_FILE} cannot be had from its node: {error.message}"
+        raise
+    if found is None and not view.settled:
+        raise StillEnding(f"{METRICS_FILE} of {view.metadata['name']} is still being handed over")
+    return (None, NOT_HANDED_OVER) if found is None else (found or None, "")
+
+
+def _latest(keys: Iterable[ReplicaKey]) -> frozenset[ReplicaKey]:
+    """The latest try of each replica."""
+    return frozenset({(key.role, key.index): key for key in sorted(keys)}.values())
