@@ -39,7 +39,7 @@ trap 'hand_over "$@"' TERM
 while :; do sleep 3600 & wait $!; done
 """
 _MOST_LINES = 2 * MAX_METRICS // 76
-_RESOURCES = {"cpu": "20m", "memory": "32Mi"}
+_RESOURCES = {"cpu": "100m", "memory": "32Mi"}
 
 
 def equip(template: Json, image: str) -> None:
@@ -82,7 +82,7 @@ def handed_over(lines: Iterable[bytes]) -> bytes | None:
 
 
 def _is_taken(container: Mapping[str, Any], path: str) -> bool:
-    mounts = (posixpath.normpath(one["mountPath"]) for one in container.get("volumeMounts") or [])
+    mounts = (posixpath.normpath(f"/{one['mountPath'].lstrip('/')}") for one in container.get("volumeMounts") or [])
     return any(f"{mount}/".startswith(f"{path}/") for mount in mounts)
 
 

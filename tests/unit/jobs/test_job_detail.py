@@ -72,6 +72,16 @@ def replica(role: str, index: int, state: str, **values: Any) -> Replica:
     return Replica(**({"job_id": "j1", "role": role, "index": index, "state": state, "attempt": 0} | texts | values))
 
 
+def test_a_replica_shows_what_it_left_behind() -> None:
+    replicas = [replica("worker", 0, "succeeded"), replica("worker", 1, "succeeded")]
+    left = {("worker", 0): {"output": "a"}, ("worker", 1): {"outputProblem": "too long"}}
+    worker = detail.view(job(), TASKSET, {}, {}, replicas, left)["tasks"][1]
+    assert [(one.get("output"), one.get("outputProblem")) for one in worker["replicas"]] == [
+        ("a", None),
+        (None, "too long"),
+    ]
+
+
 def test_a_job_before_translation_has_no_tasks_and_no_platform() -> None:
     found = detail.view(job(state="waiting", stage="translate"), None, {}, None, [])
     assert found == {

@@ -1,0 +1,52 @@
+"""How what a replica left behind is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT, Result
+from pipeline_core.jobs.results import row
+
+
+def kept(**fields: Any) -> dict[str, Any]:
+    found = row("j1", Result("worker", 2, 1, **fields))
+    assert (found.pop("job_id"), found.pop("role"), found.pop("index")) == ("j1", "worker", 2)
+    assert found.pop("collected_at").utcoffset() is not None
+    return found
+
+
+def test_output_and_metrics_are_read() -> None:
+    assert kept(output=b"a\n", metrics=b'{"series": []}') == {
+        "output": "a",
+        "metrics": [{"metric_type": "echart", "option": {"series": []}}],
+        "problem": "",
+        "metrics_problem": "",
+        "unknown": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"), [(b"x" * (MAX_OUTPUT + 1), "more than 4096 bytes"), (b"\xff", "UTF-8"), (b"\0", "NUL")]
+)
+def test_an_output_that_cannot_be_handed_on_is_a_problem_and_does_not_harm_the_metrics(
+    output: bytes, problem: str
+) -> None:
+    found = kept(output=output, metrics=b"[]")
+    assert (found["output"], found["metrics"], found["metrics_problem"]) == (None, [], "")
+    assert problem in found["problem"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "problem"), [(b"[" + b" " * MAX_METRICS + b"]", "more than 1048576 bytes"), (b"{", "is not JSON")]
+)
+def test_metrics_that_are_none_are_a_problem_and_do_not_harm_the_output(metrics: bytes, problem: str) -> None:
+    found = kept(output=b"a", metrics=metrics)
+    assert (found["output"], found["metrics"], found["problem"]) == ("a", None, "")
+    assert problem in found["metrics_problem"]
+
+
+def test_what_the_cluster_says_is_wrong_is_kept() -> None:
+    found = kept(output_problem="gone", metrics_problem="gone too", unknown=True)
+    assert (found["problem"], found["metrics_problem"], found["unknown"]) == ("gone", "gone too", True)
