@@ -21,6 +21,7 @@ from pipeline_core.database.models import (
     IdempotencyKey,
     Job,
     JobDocument,
+    JobResult,
     Replica,
     RunSignal,
     Sign,
@@ -35,7 +36,7 @@ from pipeline_core.flows.ids import new_flow_id, new_run_id
 from pipeline_core.jobs.ids import new_delivery_id, new_job_id
 from pipeline_core.settings import Settings, settings
 
-OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, Step)
+OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step)
 OLD = timedelta(days=91)
 
 
@@ -81,6 +82,7 @@ def store(
                 JobDocument(job_id=job_id, header={}, submitted={}, factors={}),
                 TrailEntry(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
                 Replica(job_id=job_id, role="w", index=0, state="succeeded"),
+                JobResult(job_id=job_id, role="w", index=0, output="a", collected_at=created),
                 Step(job_id=job_id, epoch=0, stage="gates", owed_since=created, due_at=created, unreachable={}),
                 Delivery(
                     id=new_delivery_id(created), event_id=event.id, subject_id=job_id, sequence=1, plugin_key="k",
