@@ -181,8 +181,8 @@ class Cluster(Protocol):
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         """Lines in the order of their times; with `follow`, until the last replica has ended."""
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
-        """What the job's replicas that have ended left behind; those that left nothing are not among them.
+    def results(self, job_id: str) -> Iterator[Result]:
+        """What the job's replicas that have ended left behind, one by one; those that left nothing are not among them.
 
         Of a container that counts: sidecars and init containers leave nothing. To be asked before everything of the job
         is deleted. Raises ClusterAway.

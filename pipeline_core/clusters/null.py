@@ -47,8 +47,8 @@ class NullCluster:
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         return iter(())
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
-        return ()
+    def results(self, job_id: str) -> Iterator[Result]:
+        return iter(())
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select
@@ -12,13 +13,16 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
-from pipeline_core.clusters.base import Result
+from pipeline_core.clusters.base import MAX_METRICS, METRICS_FILE, Result
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobResult, table
 from pipeline_core.flows.faults import Fault
 from pipeline_core.flows.results import read_metrics, read_output
 
 Results = tuple[JobResult, ...]
+
+MAX_JOB_METRICS = 32 * MAX_METRICS
+"""Bytes of the metrics of all replicas of a job together."""
 
 
 def collect(job_id: str) -> Results:
@@ -38,7 +42,7 @@ def keep(job_id: str) -> Results:
 
     Costs nothing in the database when there is nothing. Raises ClusterAway, Unavailable.
     """
-    rows = [row(job_id, result) for result in cluster().results(job_id)]
+    rows = [row(job_id, result) for result in _within_bounds(cluster().results(job_id))]
     if not rows:
         return ()
     with transaction() as session:
@@ -57,6 +61,18 @@ def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
     for result in session.scalars(query.order_by(JobResult.job_id, JobResult.role, JobResult.index)):
         found[result.job_id].append(result)
     return {job_id: tuple(results) for job_id, results in found.items()}
+
+
+def _within_bounds(found: Iterable[Result]) -> Iterator[Result]:
+    """The results, without the metrics of those that come when there is enough."""
+    room = MAX_JOB_METRICS
+    for result in found:
+        room -= len(result.metrics or b"")
+        if result.metrics is None or room >= 0:
+            yield result
+        else:
+            problem = f"the job has left more than {MAX_JOB_METRICS} bytes in {METRICS_FILE}, which is all that is kept"
+            yield replace(result, metrics=None, metrics_problem=problem)
 
 
 def row(job_id: str, result: Result) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Runnable:
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
         return self._driver.logs(job_id, query)
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
+    def results(self, job_id: str) -> Iterator[Result]:
         return self._driver.results(job_id)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:

@@ -16,7 +16,7 @@ from pipeline_core.clusters.kubernetes import results
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import collected, eventually, script_unit, seen
+from tests.integration.clusters.support import collected, eventually, left, script_unit, seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, stamp, terminated
 
@@ -88,16 +88,16 @@ def test_the_termination_message_is_the_output_and_the_collectors_log_the_metric
 ) -> None:
     driver.launch(launched)
     kubelet.report(POD, "Running", {"main": running(), COLLECTOR: running()})
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
     kubelet.report(POD, "Running", {"main": terminated(0, message="a\n"), COLLECTOR: running()})
     assert seen(driver, "job").replicas[0].reason == "SidecarsEnding"
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
     log.hand_over(b'{"series": []}')
     finish(kubelet, "a\n")
-    assert driver.results("job") == (Result("worker", 0, output=b"a\n", metrics=b'{"series": []}'),)
-    assert driver.results("other") == ()
+    assert left(driver, "job") == (Result("worker", 0, output=b"a\n", metrics=b'{"series": []}'),)
+    assert left(driver, "other") == ()
     eventually(lambda: driver.delete("job"))
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
 
 
 def test_a_pod_that_left_nothing_has_no_result(
@@ -106,7 +106,7 @@ def test_a_pod_that_left_nothing_has_no_result(
     driver.launch(launched)
     log.hand_over(b"")
     finish(kubelet)
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
 
 
 def test_a_taskset_that_does_not_ask_is_not_collected_from(
@@ -115,7 +115,7 @@ def test_a_taskset_that_does_not_ask_is_not_collected_from(
     driver.launch(replace(script_unit("job", "true"), namespace=namespace))
     assert kubelet.pod(POD)["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
     kubelet.finish(POD, message="a")
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
 
 
 def test_without_a_collector_the_output_comes_with_why_there_are_no_metrics(
@@ -124,7 +124,7 @@ def test_without_a_collector_the_output_comes_with_why_there_are_no_metrics(
     plain.launch(launched)
     assert len(kubelet.pod(POD)["spec"]["containers"]) == 1
     kubelet.finish(POD, message="a")
-    assert plain.results("job") == (Result("worker", 0, output=b"a", metrics_problem=results.NO_COLLECTOR),)
+    assert left(plain, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NO_COLLECTOR),)
 
 
 def test_the_message_of_a_container_that_failed_is_not_its_output(
@@ -133,7 +133,7 @@ def test_the_message_of_a_container_that_failed_is_not_its_output(
     driver.launch(launched)
     log.hand_over(b"[]")
     finish(kubelet, "the end of its log", code=3)
-    assert driver.results("job") == (Result("worker", 0, metrics=b"[]"),)
+    assert left(driver, "job") == (Result("worker", 0, metrics=b"[]"),)
 
 
 def test_an_output_that_the_node_may_have_cut_is_a_problem(
@@ -142,10 +142,10 @@ def test_an_output_that_the_node_may_have_cut_is_a_problem(
     driver.launch(launched)
     log.hand_over(b"")
     finish(kubelet, "x" * 4096)
-    (found,) = driver.results("job")
+    (found,) = left(driver, "job")
     assert (found.output, "4096 bytes or more" in found.output_problem) == (None, True)
     finish(kubelet, "x" * 4095)
-    assert driver.results("job") == (Result("worker", 0, output=b"x" * 4095),)
+    assert left(driver, "job") == (Result("worker", 0, output=b"x" * 4095),)
 
 
 def test_only_the_latest_try_speaks_for_its_replica(
@@ -155,9 +155,9 @@ def test_only_the_latest_try_speaks_for_its_replica(
     log.hand_over(b"[]")
     finish(kubelet, "a", code=1)
     driver.launch(replace(launched, replicas=(ReplicaKey("worker", 0, 0), ReplicaKey("worker", 0, 1))))
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
     kubelet.remove("job-worker-0-1-0")
-    assert driver.results("job") == ()
+    assert left(driver, "job") == ()
 
 
 def test_what_a_collector_has_not_printed_yet_is_waited_for(
@@ -166,9 +166,9 @@ def test_what_a_collector_has_not_printed_yet_is_waited_for(
     driver.launch(launched)
     finish(kubelet, "a", ago=0)
     with pytest.raises(StillEnding):
-        driver.results("job")
+        left(driver, "job")
     finish(kubelet, "a", ago=10)
-    assert driver.results("job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
+    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
 
 
 def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
@@ -179,9 +179,9 @@ def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
     log.away = True
     finish(kubelet, "a")
     with pytest.raises(ClusterAway):
-        patient.results("job")
+        left(patient, "job")
     finish(kubelet, "a", ago=70)
-    (found,) = patient.results("job")
+    (found,) = left(patient, "job")
     assert (found.output, "does not answer" in found.metrics_problem) == (b"a", True)
 
 
@@ -194,4 +194,4 @@ def test_a_collector_that_does_not_end_does_not_keep_its_replica(
     notes = {"pipeline/ending-for": "SidecarsEnding", "pipeline/ending-since": long_ago}
     kubelet.annotate(POD, notes)
     assert seen(driver, "job").replicas[0].state is ReplicaState.SUCCEEDED
-    assert driver.results("job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
+    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)

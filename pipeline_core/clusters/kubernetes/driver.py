@@ -112,11 +112,11 @@ class KubernetesCluster:
             if objects.is_job_id(job_id):
                 yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
+    def results(self, job_id: str) -> Iterator[Result]:
         """Only of a TaskSet that asks for it: the file of the termination message cannot be at `/output` in any image."""
         with refusals(f"collecting what job {job_id} left behind"):
-            attempts = self._attempts(job_id)
-            return results.read(self._api, attempts[-1], self._limits, self._archive_wait) if attempts else ()
+            for attempt in self._attempts(job_id)[-1:]:
+                yield from results.read(self._api, attempt, self._limits, self._archive_wait)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         """The control unit stays, so that a launch that comes late finds that it is too late; `prune` removes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,23 +38,23 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 Found = tuple[bytes | None, str]
 
 
-def read(api: Api, attempt: Attempt, limits: Limits, wait_seconds: float) -> tuple[Result, ...]:
+def read(api: Api, attempt: Attempt, limits: Limits, wait_seconds: float) -> Iterator[Result]:
     """What an attempt's replicas that have ended left behind; nothing when its TaskSet does not ask for it.
 
     A log that cannot be read is waited for as long as those of the user are. Raises ClusterAway.
     """
     if not attempt.collects:
-        return ()
+        return
     at = now()
     pods = attempt.pods()
     latest = _latest([*pods, *attempt.ledger.launched])
-    found = []
     for key, pod in sorted(pods.items()):
         if key in latest and judge(pod, at, limits).report.state.ended:
             output, output_problem = output_of(pod, at)
             metrics, metrics_problem = _metrics(api, attempt, PodView(pod, at), wait_seconds)
-            found.append(Result(key.role, key.index, key.attempt, output, metrics, output_problem, metrics_problem))
-    return tuple(result for result in found if not result.empty)
+            found = Result(key.role, key.index, key.attempt, output, metrics, output_problem, metrics_problem)
+            if not found.empty:
+                yield found
 
 
 def output_of(pod: Mapping[str, Any], at: datetime) -> Found:

@@ -112,7 +112,7 @@ class Attempt:
             return None
         return usage(self.plan, key, fields["keeper"])
 
-    def results(self) -> tuple[Result, ...]:
+    def results(self) -> Iterator[Result]:
         """What the latest tries that have ended left behind."""
         ended = [report for report in self.observe().replicas if report.state.ended]
         return results.read(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))

@@ -114,11 +114,11 @@ class LocalCluster:
 
         return logs.read(query, find, over)
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
-        """Files that are there as long as the job is not pruned."""
+    def results(self, job_id: str) -> Iterator[Result]:
+        """From files that are there as long as the job is not pruned."""
         with _files_at_hand():
-            attempts = self._attempts(job_id)
-            return attempts[-1].results() if attempts else ()
+            for attempt in self._attempts(job_id)[-1:]:
+                yield from attempt.results()
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         with _files_at_hand():

@@ -68,10 +68,14 @@ def shortcomings() -> list[str]:
             if limits
             else []
         ),
-        *([
+        *(
+            [
                 f"Jobs with volume mounts fail, and /output and /metric.json are not collected: no mount namespaces can be "
                 f"made here: {mounts}."
-            ] if mounts else []),
+            ]
+            if mounts
+            else []
+        ),
     ]
 
 

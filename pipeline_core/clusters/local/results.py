@@ -17,15 +17,14 @@ NOT_COLLECTED = f"{OUTPUT_FILE} and {METRICS_FILE} are not collected on this mac
 _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTDIR})
 
 
-def read(files: AttemptFiles, keys: Iterable[Key]) -> tuple[Result, ...]:
+def read(files: AttemptFiles, keys: Iterable[Key]) -> Iterator[Result]:
     """What these tries, which have ended, left behind. Raises OSError."""
     kind = files.plan.get("results")
-    if kind == UNKNOWN:
-        return tuple(
-            Result(*key, output_problem=NOT_COLLECTED, metrics_problem=NOT_COLLECTED, unknown=True) for key in keys
-        )
-    found = (_result(files, key) for key in keys) if kind == BOUND else ()
-    return tuple(result for result in found if not result.empty)
+    for key in keys:
+        if kind == UNKNOWN:
+            yield Result(*key, output_problem=NOT_COLLECTED, metrics_problem=NOT_COLLECTED, unknown=True)
+        elif kind == BOUND and not (found := _result(files, key)).empty:
+            yield found
 
 
 def _result(files: AttemptFiles, key: Key) -> Result:

@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pipeline_core.clusters.base import Cluster, LogQuery, Observation, ReplicaKey, ReplicaReport, StillEnding, Unit
+from pipeline_core.clusters.base import (
+    Cluster,
+    LogQuery,
+    Observation,
+    ReplicaKey,
+    ReplicaReport,
+    Result,
+    StillEnding,
+    Unit,
+)
 from pipeline_core.jobs.retries import counted
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import roles as roles_of
@@ -153,6 +162,11 @@ def carried_through(cluster: Cluster, launched: Unit) -> RollUp:
 def parent_of(pid: int) -> int:
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[1])
+
+
+def left(cluster: Cluster, job_id: str) -> tuple[Result, ...]:
+    """What a job left behind."""
+    return tuple(cluster.results(job_id))
 
 
 def alive(pid: int) -> bool:

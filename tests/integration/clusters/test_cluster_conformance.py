@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, Result, StillEnding, Unit
+from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, Result, StillEnding
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
@@ -19,6 +19,7 @@ from tests.integration.clusters.support import (
     eventually,
     gone,
     launches,
+    left,
     role,
     script_unit,
     seen,
@@ -425,20 +426,20 @@ def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluste
     script = "printf '%s\\n' $TASKROLE_REPLICA_INDEX > /output; echo '[]' > /metric.json; echo said"
     cluster.launch(collected(script_unit("job", script, count=2)))
     ended(cluster, "job")
-    left = eventually(lambda: handed_over(cluster, "job"))
-    assert left == tuple(Result("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2))
+    found = eventually(lambda: handed_over(cluster, "job"))
+    assert found == tuple(Result("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2))
     assert sorted(texts(cluster, "job")) == ["said", "said"]
-    assert cluster.results("other") == ()
+    assert left(cluster, "other") == ()
 
 
 def test_a_replica_that_left_nothing_has_no_result(cluster: Cluster) -> None:
     the_end(cluster, collected(script_unit("job", "echo said")))
     assert eventually(lambda: handed_over(cluster, "job") is not None)
-    assert cluster.results("job") == ()
+    assert left(cluster, "job") == ()
 
 
 def handed_over(cluster: Cluster, job_id: str) -> tuple[Result, ...] | None:
     try:
-        return cluster.results(job_id)
+        return left(cluster, job_id)
     except StillEnding:
         return None

@@ -18,6 +18,7 @@ from tests.integration.clusters.support import (
     container,
     ended,
     gone,
+    left,
     role,
     script_unit,
     the_end,
@@ -29,7 +30,7 @@ def left_by(cluster: LocalCluster, script: str, **fields: Any) -> Result | None:
     """What a replica that succeeded with this script left behind."""
     replica = the_end(cluster, script_unit("job", script, **fields))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
-    found = cluster.results("job")
+    found = left(cluster, "job")
     assert len(found) < 2
     return found[0] if found else None
 
@@ -37,7 +38,7 @@ def left_by(cluster: LocalCluster, script: str, **fields: Any) -> Result | None:
 def test_output_and_metrics_are_what_the_container_wrote(local: LocalCluster) -> None:
     found = left_by(local, """printf 'a\\nb\\n' > /output; echo '{"series": []}' > /metric.json""")
     assert found == Result("worker", 0, output=b"a\nb\n", metrics=b'{"series": []}\n')
-    assert local.results("job") == (found,)
+    assert left(local, "job") == (found,)
 
 
 @pytest.mark.parametrize("script", ["true", ": > /output", "cat /output /metric.json"])
@@ -48,9 +49,9 @@ def test_a_replica_that_leaves_nothing_has_no_result(local: LocalCluster, script
 def test_results_outlive_the_deletion_of_the_job_but_not_its_pruning(local: LocalCluster) -> None:
     assert left_by(local, "echo a > /output")
     gone(local, "job")
-    assert [result.output for result in local.results("job")] == [b"a\n"]
+    assert [result.output for result in left(local, "job")] == [b"a\n"]
     local.prune(["job"])
-    assert local.results("job") == local.results("never-heard-of") == ()
+    assert left(local, "job") == left(local, "never-heard-of") == ()
 
 
 def test_what_is_too_long_comes_with_one_byte_more_than_may_be_kept(local: LocalCluster) -> None:
@@ -95,7 +96,7 @@ def test_only_replicas_that_have_ended_have_results_and_failed_ones_too(local: L
     script = "echo $TASKROLE_REPLICA_INDEX > /output; [ $TASKROLE_REPLICA_INDEX = 0 ] && exit 3; sleep 300"
     local.launch(script_unit("job", script, count=2))
     all_in(local, "job", ReplicaState.FAILED, ReplicaState.RUNNING)
-    assert [(result.index, result.output) for result in local.results("job")] == [(0, b"0\n")]
+    assert [(result.index, result.output) for result in left(local, "job")] == [(0, b"0\n")]
 
 
 def test_the_latest_try_of_a_replica_counts(local: LocalCluster) -> None:
@@ -106,7 +107,7 @@ def test_the_latest_try_of_a_replica_counts(local: LocalCluster) -> None:
     )
     local.launch(again)
     ended(local, "job")
-    (found,) = local.results("job")
+    (found,) = left(local, "job")
     assert (found.attempt, (found.output or b"")[-9:]) == (1, b"orker.0.1\n"[-9:])
 
 
@@ -119,14 +120,14 @@ def test_the_first_container_that_counts_and_left_something_speaks_for_the_repli
         "job", role("worker", containers[0], silent, *containers[1:], annotations=annotations, initContainers=inits)
     )
     the_end(local, launched)
-    assert [result.output for result in local.results("job")] == [b"b\n"]
+    assert [result.output for result in left(local, "job")] == [b"b\n"]
 
 
 def test_a_container_that_is_started_again_starts_with_empty_files(local: LocalCluster) -> None:
     script = "cat /output > /metric.json; echo x >> /output; mkdir $HOME/again || exit 0; exit 1"
     replica = the_end(local, unit("job", role("worker", container(script), restartPolicy="OnFailure")))
     assert replica.state is ReplicaState.SUCCEEDED
-    assert [(result.output, result.metrics) for result in local.results("job")] == [(b"x\n", None)]
+    assert [(result.output, result.metrics) for result in left(local, "job")] == [(b"x\n", None)]
 
 
 def test_a_volume_at_the_place_of_a_file_is_left_alone(local: LocalCluster) -> None:
@@ -135,7 +136,7 @@ def test_a_volume_at_the_place_of_a_file_is_left_alone(local: LocalCluster) -> N
     )
     replica = the_end(local, unit("job", role("worker", one, volumes=[{"name": "v", "emptyDir": {}}])))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
-    assert local.results("job") == (Result("worker", 0, metrics=b"[]\n"),)
+    assert left(local, "job") == (Result("worker", 0, metrics=b"[]\n"),)
 
 
 def test_without_mount_namespaces_jobs_run_and_what_they_were_asked_for_is_unknown(
@@ -144,7 +145,7 @@ def test_without_mount_namespaces_jobs_run_and_what_they_were_asked_for_is_unkno
     monkeypatch.setattr(driver, "mount_problem", lambda: "unshare: Operation not permitted")
     assert left_by(local, "true") is None
     the_end(local, collected(script_unit("asking", "true")))
-    (found,) = local.results("asking")
+    (found,) = left(local, "asking")
     assert found.unknown
     assert "not collected" in found.output_problem
     notes = ended(local, "asking").platform["notes"]

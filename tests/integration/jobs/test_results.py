@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,11 @@ class Leaving(NullCluster):
         self.asked = 0
         self.away = False
 
-    def results(self, job_id: str) -> tuple[Result, ...]:
+    def results(self, job_id: str) -> Iterator[Result]:
         self.asked += 1
         if self.away:
             raise ClusterAway("nobody answers")
-        return self.left
+        yield from self.left
 
     def delete(self, job_id: str, replicas: Any = None) -> bool:
         self.left = ()
@@ -116,6 +117,17 @@ def test_a_job_that_left_nothing_has_no_results(leaving: Leaving, job_id: str) -
     leaving.left = ()
     assert results.collect(job_id) == ()
     assert kept(job_id) == []
+
+
+def test_the_metrics_of_a_job_are_bounded_together(
+    leaving: Leaving, job_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_JOB_METRICS", 5)
+    leaving.left = tuple(Result("worker", index, output=b"a", metrics=b"[]") for index in range(4))
+    found = results.collect(job_id)
+    assert [one.metrics for one in found] == [[], [], None, None]
+    assert [bool(one.metrics_problem) for one in found] == [False, False, True, True]
+    assert [one.output for one in found] == ["a"] * 4
 
 
 def test_results_go_with_their_job(leaving: Leaving, job_id: str) -> None:
