@@ -24,6 +24,9 @@ COLLECTOR, PREPARER, VOLUME = "pipeline-collector", "pipeline-collector-init", "
 OURS = frozenset({COLLECTOR, PREPARER})
 """Containers that are no part of the job, and whose logs are not the user's."""
 
+GRACE_SECONDS = 5
+"""A pod is given at least so long to end, since that is when its collector hands over."""
+
 _PLACE = "/collected"
 _END = b"end"
 _PREPARE = 'umask 0; for file in "$@"; do : >"$file" || exit 1; done'
@@ -95,6 +98,8 @@ def _add_collector(template: Json, image: str, writers: list[Json]) -> None:
     for container in writers:
         mount = {"name": VOLUME, "mountPath": METRICS_FILE, "subPath": container["name"]}
         container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+    grace = spec.get("terminationGracePeriodSeconds", GRACE_SECONDS)
+    spec["terminationGracePeriodSeconds"] = max(grace, GRACE_SECONDS)
     files = [f"{_PLACE}/{container['name']}" for container in writers]
     spec["volumes"] = [*(spec.get("volumes") or []), {"name": VOLUME, "emptyDir": {}}]
     spec["initContainers"] = [_container(PREPARER, image, _PREPARE, files), *(spec.get("initContainers") or [])]

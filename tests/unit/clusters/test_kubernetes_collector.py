@@ -52,6 +52,11 @@ def test_each_container_that_counts_has_a_file_of_its_own() -> None:
         assert "$(" not in helper["command"][2]
 
 
+@pytest.mark.parametrize(("own", "given"), [(0, 5), (60, 60)])
+def test_a_collector_has_time_to_hand_over(own: int, given: int) -> None:
+    assert equipped({"name": "a"}, terminationGracePeriodSeconds=own)["spec"]["terminationGracePeriodSeconds"] == given
+
+
 def test_a_collector_never_counts_even_where_all_others_are_marked() -> None:
     found = equipped({"name": "a"}, sidecars='["a"]')
     assert json.loads(found["metadata"]["annotations"]["pipeline/sidecars"]) == [COLLECTOR]
