@@ -185,13 +185,15 @@ def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
     assert (found.output, "does not answer" in found.metrics_problem) == (b"a", True)
 
 
-def test_a_collector_that_does_not_end_does_not_keep_its_replica(
-    driver: KubernetesCluster, kubelet: Kubelet, api: Api, launched: Unit
+def test_a_collector_that_is_not_seen_to_end_does_not_keep_its_replica(
+    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
 ) -> None:
     driver.launch(launched)
-    kubelet.report(POD, "Running", {"main": terminated(0, message="a"), COLLECTOR: running()})
+    kubelet.report(POD, "Running", {"main": ended(10, message="a"), COLLECTOR: running()})
     long_ago = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
     notes = {"pipeline/ending-for": "SidecarsEnding", "pipeline/ending-since": long_ago}
     kubelet.annotate(POD, notes)
     assert seen(driver, "job").replicas[0].state is ReplicaState.SUCCEEDED
     assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
+    log.hand_over(b"[]")
+    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics=b"[]"),)
