@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeline_core.jobs import results
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The text, or why it is none that can be handed on."""
+    """The text, None when the job wrote none; or why it is none that can be handed on, which is the task's own fault."""
 
-    text: str = ""
+    text: str | None = None
     problem: str = ""
 
 
 def read(job_id: str) -> Output:
-    """The output of a job that has succeeded."""
+    """The output of a job that has succeeded: that of its first replica which has one, by role and index.
+
+    Where the cluster cannot collect outputs there is none, and a task that reads it has to be told so. Raises
+    ClusterAway, Unavailable.
+    """
+    for left in results.collect(job_id):
+        if left.output is not None:
+            return Output(left.output)
+        if left.problem and not left.unknown:
+            return Output(problem=left.problem)
     return Output()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from pipeline_core.body import shown
@@ -33,7 +34,7 @@ def template_documents(session: Session) -> dict[str, Mapping[str, Any]]:
     """The imported templates as they count now, by name."""
     newest = (
         select(TemplateRevision.name, TemplateRevision.document)
-        .distinct(TemplateRevision.name)
+        .ext(distinct_on(TemplateRevision.name))
         .order_by(TemplateRevision.name, TemplateRevision.revision.desc())
     )
     return {name: document for name, document in session.execute(newest) if document is not None}

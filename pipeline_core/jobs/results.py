@@ -16,8 +16,7 @@ from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import MAX_METRICS, METRICS_FILE, Result
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobResult, table
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.results import read_metrics, read_output
+from pipeline_core.taskset.results import Unfit, read_metrics, read_output
 
 Results = tuple[JobResult, ...]
 
@@ -81,11 +80,11 @@ def row(job_id: str, result: Result) -> dict[str, Any]:
     metrics, metrics_problem = None, result.metrics_problem
     try:
         output = None if result.output is None else read_output(result.output)
-    except Fault as fault:
+    except Unfit as fault:
         problem = str(fault)
     try:
         metrics = None if result.metrics is None else read_metrics(result.metrics)
-    except Fault as fault:
+    except Unfit as fault:
         metrics_problem = str(fault)
     return {
         "job_id": job_id,

@@ -13,14 +13,15 @@ from pipeline_core.clusters.local import driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
-    all_in,
     collected,
     container,
     ended,
+    eventually,
     gone,
     left,
     role,
     script_unit,
+    seen,
     the_end,
     unit,
 )
@@ -95,7 +96,8 @@ def test_the_machines_own_files_are_not_touched(local: LocalCluster) -> None:
 def test_only_replicas_that_have_ended_have_results_and_failed_ones_too(local: LocalCluster) -> None:
     script = "echo $TASKROLE_REPLICA_INDEX > /output; [ $TASKROLE_REPLICA_INDEX = 0 ] && exit 3; sleep 300"
     local.launch(script_unit("job", script, count=2))
-    all_in(local, "job", ReplicaState.FAILED, ReplicaState.RUNNING)
+    states = [ReplicaState.FAILED, ReplicaState.RUNNING]
+    eventually(lambda: [replica.state for replica in seen(local, "job").replicas] == states)
     assert [(result.index, result.output) for result in left(local, "job")] == [(0, b"0\n")]
 
 

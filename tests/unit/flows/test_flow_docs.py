@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_core.body import Body, Problems
 from pipeline_core.errors import PipelineError
-from pipeline_core.flows import results, variables
+from pipeline_core.flows import variables
 from pipeline_core.flows.arguments import TYPES, read_arguments
 from pipeline_core.flows.catalogue import BUILT_IN, Catalogue
 from pipeline_core.flows.documents import read_document
@@ -23,6 +23,7 @@ from pipeline_core.flows.mounts import KINDS
 from pipeline_core.flows.schedule import NICKNAMES, Schedule, read_instant
 from pipeline_core.flows.states import ALERTS, RunState, TaskState
 from pipeline_core.flows.templates import ALIASES
+from pipeline_core.taskset import results
 from tests.unit.flows.flow_cases import site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()

@@ -1,4 +1,4 @@
-"""What a task leaves behind: the text in `/output`, and the metrics in `/metric.json`."""
+"""What a container leaves behind: the text in `/output`, and the metrics in `/metric.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from pipeline_core.body import shown
 from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
-from pipeline_core.flows.faults import Fault
 from pipeline_core.strict_json import NotStrict, parse
 
 ECHART = "echart"
@@ -20,42 +19,46 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 """Types of metrics, each with the fields of which it has one."""
 
 
+class Unfit(ValueError):
+    """Why what was left behind cannot be taken, as a sentence that begins with the file's name."""
+
+
 def read_output(raw: bytes) -> str:
-    """The output of a task, without one newline at its end. Raises Fault: then the task has failed."""
+    """The output of a task, without one newline at its end. Raises Unfit: then the task has failed."""
     if len(raw) > MAX_OUTPUT:
-        raise Fault(f"/output has more than {MAX_OUTPUT} bytes, which is all that can be handed on")
+        raise Unfit(f"/output has more than {MAX_OUTPUT} bytes, which is all that can be handed on")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Fault(f"/output is not UTF-8: byte {error.start} is no part of a character") from None
+        raise Unfit(f"/output is not UTF-8: byte {error.start} is no part of a character") from None
     if "\0" in text:
-        raise Fault("/output has a NUL character, which cannot be stored")
+        raise Unfit("/output has a NUL character, which cannot be stored")
     return text.removesuffix("\n")
 
 
 def read_metrics(raw: bytes) -> list[dict[str, Any]]:
     """The metrics in a list or a single object; an object without `metric_type` is the option of an echart.
 
-    Raises Fault, which is no failure of the task.
+    Raises Unfit, which is no failure of the task.
     """
     if len(raw) > MAX_METRICS:
-        raise Fault(f"/metric.json has more than {MAX_METRICS} bytes, which is all that is kept")
+        raise Unfit(f"/metric.json has more than {MAX_METRICS} bytes, which is all that is kept")
     try:
         document = parse(raw)
     except NotStrict as error:
-        raise Fault(f"/metric.json {error}") from None
+        raise Unfit(f"/metric.json {error}") from None
     items = document if isinstance(document, list) else [document]
     return [_metric(item, index) for index, item in enumerate(items)]
 
 
 def _metric(item: Any, index: int) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise Fault(f"/metric.json has {shown(item)} as metric {index}; right would be an object")
+        raise Unfit(f"/metric.json has {shown(item)} as metric {index}; right would be an object")
     if "metric_type" not in item:
         return {"metric_type": ECHART, "option": item}
     kind = item["metric_type"]
     if not isinstance(kind, str) or kind not in METRICS:
-        raise Fault(f"/metric.json has the type {shown(kind)} as metric {index}; there are {', '.join(METRICS)}")
+        raise Unfit(f"/metric.json has the type {shown(kind)} as metric {index}; there are {', '.join(METRICS)}")
     if not any(field in item for field in METRICS[kind]):
-        raise Fault(f"/metric.json has no {' or '.join(METRICS[kind])} in metric {index}, which is a {kind}")
+        raise Unfit(f"/metric.json has no {' or '.join(METRICS[kind])} in metric {index}, which is a {kind}")
     return item
