@@ -24,6 +24,7 @@ STATUS: Mapping[type[PipelineError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
+    errors.Expired: 410,
     errors.Conflict: 409,
     errors.TooLarge: 413,
     errors.UnsupportedMediaType: 415,

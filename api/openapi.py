@@ -28,8 +28,8 @@ DESCRIPTION = """\
 Jobs go through stages of plugins, which features bring in, and are then launched on a cluster.
 
 Every answer under `/v1` is `{"code", "msg"}`, with `"payload"` where there is one and `"errors"` (path → texts) where
-fields were wrong; streamed logs are plain text. Checks come in this order: 401, 403, 413/415, 400, 404, 409. Paths work
-with and without a trailing slash.
+fields were wrong; streamed logs are plain text. Checks come in this order: 401, 403, 413/415, 400, 404/410, 409. Paths
+work with and without a trailing slash.
 """
 
 REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
@@ -57,6 +57,12 @@ REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
         "The target's state does not allow it.",
         Code.UNSUPPORTED_OPERATION,
         "The job has succeeded already.",
+    ),
+    410: (
+        "Expired",
+        "The target was kept for its time, and then removed.",
+        Code.OPERATION_TARGET_NOT_FOUND,
+        'The logs of job "j1" expired on 2026-03-01T12:00:00Z.',
     ),
     413: ("TooLarge", "The body is larger than 4 MiB.", Code.WRONG_PARAM, "The body is larger than 4194304 bytes."),
     415: (

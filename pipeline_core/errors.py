@@ -92,6 +92,10 @@ class NotFound(PipelineError):
     code = Code.OPERATION_TARGET_NOT_FOUND
 
 
+class Expired(NotFound):
+    """What is asked for was kept for its time, and then removed."""
+
+
 class Conflict(PipelineError):
     """The target's state does not allow the operation."""
 

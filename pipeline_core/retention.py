@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, delete, exists, func, select
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core import signs
@@ -22,11 +22,12 @@ IDEMPOTENCY_KEY_HOURS = 24
 
 
 def enforce(limit: int) -> int:
-    """Delete at most so many jobs, runs and keys whose time is over; how many it were. Raises Unavailable, ClusterAway.
+    """Delete at most so many jobs, runs, logs and keys whose time is over; how many. Raises Unavailable, ClusterAway.
 
     What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
     """
     moment = now()
+    keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + signs.forget()
     kept_days = settings().retention_days
     before = moment - timedelta(days=kept_days)
     jobs = old_jobs(before, limit) if kept_days else []
@@ -34,7 +35,9 @@ def enforce(limit: int) -> int:
         cluster().prune(jobs)
         delete_jobs(jobs)
     runs = delete_runs(before, limit) if kept_days else 0
-    return len(jobs) + runs + delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + signs.forget()
+    log_days = settings().log_days
+    logs = delete_logs(moment - timedelta(days=log_days), limit) if log_days else 0
+    return keys + len(jobs) + runs + logs
 
 
 def old_jobs(before: datetime, limit: int) -> list[str]:
@@ -53,6 +56,27 @@ def old_jobs(before: datetime, limit: int) -> list[str]:
     )
     with transaction() as session:
         return list(session.scalars(query))
+
+
+def delete_logs(before: datetime, limit: int) -> int:
+    """Delete the logs of jobs that ended before then and are cleaned up after; of how many jobs. Raises ClusterAway."""
+    query = (
+        select(Job.id)
+        .where(
+            Job.finished_at < before,
+            Job.logs_pruned_at.is_(None),
+            func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+        )
+        .order_by(Job.finished_at)
+        .limit(limit)
+    )
+    with transaction() as session:
+        jobs = list(session.scalars(query))
+    if jobs:
+        cluster().prune_logs(jobs)
+        with transaction() as session:
+            session.execute(update(Job).where(Job.id.in_(jobs)).values(logs_pruned_at=now()))
+    return len(jobs)
 
 
 def delete_runs(before: datetime, limit: int) -> int:

@@ -181,7 +181,8 @@ class Settings:
     archive_wait: float = _setting(
         _number,
         60.0,
-        "How long a pod that has ended is kept when its logs cannot be read or stored; then it goes without.",
+        "How long logs of a pod that has ended are waited for: then a log that cannot be read is given up, and one that "
+        "cannot be stored holds nothing up any more but the pod's deletion, for a day at most.",
         unit="s",
     )
     local_slots: int = _setting(
@@ -311,6 +312,12 @@ class Settings:
         "ever.",
         unit="days",
     )
+    log_days: float = _setting(
+        _number,
+        30.0,
+        "How long the logs of jobs are kept after their end, if the jobs are; then they are deleted. 0: as long as the jobs.",
+        unit="days",
+    )
     task_events: bool = _setting(
         _boolean, False, "Workers tell of every task as it begins and ends, for Flower. Set by `pipeline up --flower`."
     )
@@ -354,6 +361,7 @@ class Settings:
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
             (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
             (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
+            (self.log_days >= 0, f"PIPELINE_LOG_DAYS ({self.log_days:g}) must be 0 or more"),
             (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
             (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
             (

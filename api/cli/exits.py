@@ -32,7 +32,7 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.JOB_NOT_SUCCEEDED: "with `--wait` and `wait`: the job failed or was stopped; with `status --check`: something is amiss",
     Exit.USAGE: "the command line or the file is wrong; nothing was sent",
     Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",
-    Exit.NOT_FOUND: "there is no such job, feature, plugin or token",
+    Exit.NOT_FOUND: "there is no such job, feature, plugin or token, or its logs have expired",
     Exit.UNAVAILABLE: "the service cannot be reached, answered 5xx, or is not a Pipeline service",
     Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
     Exit.UNWRITABLE: "what was to be printed cannot be written, such as to a full disk; what was asked for may be done",
@@ -88,4 +88,4 @@ def exit_for(status: int, code: str) -> Exit:
     # Too many failed authentications are answered 429 with this code, hence not by status alone.
     if code == Code.PERMISSION_DENIED or status in (401, 403):
         return Exit.DENIED
-    return Exit.NOT_FOUND if status == 404 else Exit.REFUSED
+    return Exit.NOT_FOUND if code == Code.OPERATION_TARGET_NOT_FOUND else Exit.REFUSED

@@ -24,7 +24,7 @@ OVERLAP = timedelta(seconds=5)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
 @click.option("--task", help="Only this task.  [default: all]")
 @click.option("--replica", type=click.IntRange(min=0), help="Only the replica with this index.")
-@click.option("--attempt", type=click.IntRange(min=0), help="Which attempt.  [default: the last]")
+@click.option("--attempt", type=click.IntRange(min=0), help="Which try of each replica, from 0.  [default: the last]")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many lines from the end.")
 @click.option("--since", help="Only what was written since: RFC 3339, or seconds.")
 @with_service
@@ -50,8 +50,8 @@ def logs(service: Client, out: Output, job_id: str, follow: bool, **filters: Any
 def followed(lines: Callable[[], Iterator[bytes]], ask: Callable[[], Any]) -> Iterator[bytes]:
     """What `lines` gives, asked anew while the service goes away before the first of them.
 
-    A followed answer has no head until there is a line. Once lines have come, nobody knows where in the middle of
-    several replicas to go on, and BrokeOff says how to. `ask` raises Unavailable while the service is away.
+    Once lines have come, nobody knows where in the middle of several replicas to go on, and BrokeOff says how to. `ask`
+    raises Unavailable while the service is away.
     """
     came: datetime | None = None
     while True:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 
 from flask import Response, request
 
 from api.blueprint import Call
+from api.readers import Reader
 from api.resources.jobs import blueprint
 from api.schemas.jobs import LogQueryParameters
 from pipeline_core.clusters.base import LogQuery
@@ -29,12 +31,12 @@ BUSY_SECONDS = 30
     needs=Privilege.READ_JOB,
     query=LogQueryParameters,
     streams="text/plain",
-    refusals=(404,),
+    refusals=(404, 410),
 )
 def job_logs(call: Call, job_id: str) -> Response:
     """What a job's replicas wrote, still there after they have gone
 
-    Lines of several replicas are merged by time and prefixed with their source.
+    Lines of several replicas are merged by time and prefixed with their source. 410 when they were kept for long enough.
     """
     asked = call.query
     query = LogQuery(
@@ -45,24 +47,28 @@ def job_logs(call: Call, job_id: str) -> Response:
         since=asked.get("since"),
         follow=asked["follow"] and request.method != "HEAD",
     )
+    query = replace(query, finished=logs.finished(job_id, query))
     with transaction() as session:
-        merged = logs.is_merged(session, job_id, call.actor, query)
+        logs.check(session, job_id, call.actor, query)
     release = _follow() if query.follow else _nothing
     try:
-        lines = logs.lines(job_id, query, merged=merged)
+        lines = logs.lines(job_id, query)
         # What fails before the first line can still be told in the usual form.
         first = next(lines, None)
     except BaseException:
         release()
         raise
-    response = Response(_text(first, lines), mimetype="text/plain")
+    response = Response(_text(first, lines, Reader(request.environ)), mimetype="text/plain")
     response.call_on_close(release)
     return response
 
 
-def _text(first: str | None, lines: Iterator[str]) -> Iterator[bytes]:
+def _text(first: str | None, lines: Iterator[str], reader: Reader) -> Iterator[bytes]:
+    """The answer's body. Signs of life are no text of it; they send its head, and are when to look for the reader."""
     if first is not None:
         for line in itertools.chain((first,), lines):
+            if not line and reader.gone:
+                return
             yield line.encode("utf-8", "replace")
 
 

@@ -56,10 +56,12 @@ class LogQueryParameters(Query):
 
     task = fields.String(validate=validate.Length(1, 63), metadata={"description": "A role of the TaskSet."})
     replica = Whole(0, 9999, metadata={"description": "A replica's index."})
-    attempt = Whole(0, 10**6, metadata={"description": "A try, counted from 0; the last one by default."})
+    attempt = Whole(0, 10**6, metadata={"description": "Which try of each replica, from 0; by default the last."})
     tail = Whole(0, 10**9, metadata={"description": "Only so many lines from the end."})
     since = Moment(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
-    follow = Flag(load_default=False, metadata={"description": "Go on until the last replica has ended."})
+    follow = Flag(
+        load_default=False, metadata={"description": "Go on until what is asked for has ended, retries included."}
+    )
 
 
 class JobTemplate(Schema):

@@ -6,13 +6,13 @@ is success; finding someone else's raises `ForeignObject`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
 from typing import Any, Protocol
 
-from pipeline_core.errors import PipelineError
+from pipeline_core.errors import NotFound, PipelineError
 from pipeline_core.states import ReplicaState
 
 OUTPUT_FILE, METRICS_FILE = "/output", "/metric.json"
@@ -35,6 +35,10 @@ class ClusterAway(PipelineError):
 
 class StillEnding(ClusterAway):
     """What an earlier attempt left in the cluster is still ending; the next one has to wait for that."""
+
+
+class NoSuchAttempt(NotFound):
+    """No replica that is asked for was tried so often."""
 
 
 class ForeignObject(ClusterError):
@@ -112,7 +116,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines are wanted. `tail` is a number of lines, `since` an aware time; None leaves a field open."""
+    """Which lines are wanted. `tail` is a number of lines, `since` an aware time; None leaves a field open.
+
+    `attempt` counts the tries of each replica from 0; None means the last one. What is followed goes on as long as
+    `finished`, asked when all tries have ended, says that more may come.
+    """
 
     role: str | None = None
     index: int | None = None
@@ -120,6 +128,7 @@ class LogQuery:
     tail: int | None = None
     since: datetime | None = None
     follow: bool = False
+    finished: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +187,12 @@ class Cluster(Protocol):
         ID and may miss a change: whoever listens also asks from time to time. Raises ClusterAway.
         """
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
-        """Lines in the order of their times; with `follow`, until the last replica has ended."""
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
+        """Lines in the order of their times, also when what wrote them is gone.
+
+        With `follow`, until what is asked for has ended, later tries included; None is a sign of life when there is no
+        line. Raises NoSuchAttempt, ClusterAway.
+        """
 
     def results(self, job_id: str) -> Iterator[Result]:
         """What the job's replicas that have ended left behind, one by one; those that left nothing are not among them.
@@ -196,3 +209,6 @@ class Cluster(Protocol):
 
     def prune(self, job_ids: Collection[str]) -> None:
         """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterAway."""
+
+    def prune_logs(self, job_ids: Collection[str]) -> None:
+        """Remove the logs alone of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterAway."""

@@ -44,7 +44,7 @@ class NullCluster:
             yield ""
             stop.wait(SIGN_OF_LIFE_SECONDS)
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return iter(())
 
     def results(self, job_id: str) -> Iterator[Result]:
@@ -54,4 +54,7 @@ class NullCluster:
         return True
 
     def prune(self, job_ids: Collection[str]) -> None:
+        pass
+
+    def prune_logs(self, job_ids: Collection[str]) -> None:
         pass

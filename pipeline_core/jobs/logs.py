@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import select
@@ -10,33 +11,85 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import LogQuery
-from pipeline_core.database.models import JobDocument
-from pipeline_core.errors import NotFound
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Job, JobDocument, Replica
+from pipeline_core.errors import Expired, NotFound
 from pipeline_core.jobs.queries import visible
+from pipeline_core.stages.order import Stage
+from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
+from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
+LOOK_SECONDS = 1.0
+"""How often a follower looks whether more may come."""
 
-def is_merged(session: Session, job_id: str, actor: Actor, query: LogQuery) -> bool:
-    """Whether the lines that are asked for come from several replicas, and so need a prefix.
 
-    Raises NotFound when there is no such job, no such task in its TaskSet, or no such replica of the task.
+def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
+    """Raises NotFound when there is no such job, no such task in its TaskSet, or no such replica of the task; Expired
+    when its logs were kept for long enough."""
+    pruned = visible(session, job_id, actor, Job.logs_pruned_at).logs_pruned_at
+    if pruned is not None:
+        raise Expired(f'The logs of job "{job_id}" expired on {rfc3339(pruned)}.')
+    _sources(session, job_id, query)
+
+
+def lines(job_id: str, query: LogQuery) -> Iterator[str]:
+    """The lines by time, each with its newline; `source | ` before each when they may come from several replicas.
+
+    What is followed ends with the job, or with the task or replica that is asked for; an empty text is a sign of life.
+    Raises NoSuchAttempt and ClusterAway, at the first line at the latest.
     """
-    visible(session, job_id, actor)
-    taskset = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job_id))
-    return _sources(job_id, taskset, query) > 1
-
-
-def lines(job_id: str, query: LogQuery, *, merged: bool) -> Iterator[str]:
-    """The lines by time, each with its newline; `source | ` before each when they are merged.
-
-    Raises ClusterAway, at the first line at the latest.
-    """
+    merged = None
     for line in cluster().logs(job_id, query):
+        if line is None:
+            yield ""
+            continue
+        if merged is None:
+            with transaction() as session:
+                merged = _sources(session, job_id, query) > 1
         yield f"{line.source} | {line.text}\n" if merged else f"{line.text}\n"
 
 
-def _sources(job_id: str, taskset: Any, query: LogQuery) -> int:
+def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:
+    """Tells whether no tries will come beyond those that a query finds now; looks once in a while only."""
+    looked = float("-inf")
+
+    def look() -> bool:
+        nonlocal looked
+        if time.monotonic() - looked < LOOK_SECONDS:
+            return False
+        looked = time.monotonic()
+        with transaction() as session:
+            return not _may_come(session, job_id, query)
+
+    return look
+
+
+def _may_come(session: Session, job_id: str, query: LogQuery) -> bool:
+    job = session.get(Job, job_id)
+    if job is None or JobState(job.state).final:
+        return False
+    if query.attempt is not None:
+        return query.attempt == job.attempt == 0 and job.stage != Stage.CLUSTER
+    if job.stage != Stage.CLUSTER or job.retry_at is not None or (query.role is None and query.index is None):
+        return True
+    asked = select(Replica.state).where(Replica.job_id == job_id)
+    if query.role is not None:
+        asked = asked.where(Replica.role == query.role)
+    if query.index is not None:
+        asked = asked.where(Replica.index == query.index)
+    states = session.scalars(asked).all()
+    return not states or not all(ReplicaState(state).ended for state in states)
+
+
+def _sources(session: Session, job_id: str, query: LogQuery) -> int:
+    """How many replicas are asked for. Raises NotFound."""
+    taskset = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job_id))
+    return _replicas(job_id, taskset, query)
+
+
+def _replicas(job_id: str, taskset: Any, query: LogQuery) -> int:
     amounts = {role.name: role.replicas for role in roles(taskset)} if taskset else {}
     if query.role is not None:
         if query.role not in amounts:

@@ -30,10 +30,11 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 
 
 class Kubelet:
-    """Of one namespace."""
+    """Of one namespace, on one node."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: Api, namespace: str, node: str = NODE) -> None:
         self._api = api
+        self._node = node
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def pod(self, name: str) -> dict[str, Any]:
@@ -48,20 +49,35 @@ class Kubelet:
         self._api.request("POST", self._pods, body={"metadata": {"name": name}, "spec": spec})
 
     def bind(self, name: str) -> None:
-        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE}}
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": self._node}}
         self._api.request("POST", f"{self._pods}/{name}/binding", body=body)
 
     def report(
-        self, name: str, phase: str, containers: Mapping[str, dict[str, Any]] | None = None, **status: Any
+        self,
+        name: str,
+        phase: str,
+        containers: Mapping[str, dict[str, Any]] | None = None,
+        *,
+        init: Mapping[str, dict[str, Any]] | None = None,
+        restarts: int = 0,
+        last: dict[str, Any] | None = None,
+        **status: Any,
     ) -> None:
-        """Write a pod's status; `containers` are their states by name."""
+        """Write a pod's status; `containers` and `init` are their states by name, `last` is how their last runs ended."""
         if not self.pod(name)["spec"].get("nodeName"):
             self.bind(name)
-        statuses = [
-            {"name": key, "state": state, "image": "i", "imageID": "", "ready": False, "restartCount": 0}
-            for key, state in (containers or {}).items()
-        ]
-        written = {"phase": phase, "startTime": stamp(), "containerStatuses": statuses, **status}
+        same = {"image": "i", "imageID": "", "ready": False, "restartCount": restarts, "lastState": last or {}}
+        statuses, inits = (
+            [{"name": key, "state": state, **same} for key, state in (states or {}).items()]
+            for states in (containers, init)
+        )
+        written = {
+            "phase": phase,
+            "startTime": stamp(),
+            "containerStatuses": statuses,
+            "initContainerStatuses": inits,
+            **status,
+        }
         self._api.request("PATCH", f"{self._pods}/{name}/status", body={"status": written}, content=MERGE)
 
     def annotate(self, name: str, notes: Mapping[str, str]) -> None:

@@ -40,7 +40,7 @@ class Runnable:
     def watch(self, stop: Event) -> Iterator[str]:
         return self._driver.watch(stop)
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return self._driver.logs(job_id, query)
 
     def results(self, job_id: str) -> Iterator[Result]:
@@ -51,6 +51,9 @@ class Runnable:
 
     def prune(self, job_ids: Collection[str]) -> None:
         self._driver.prune(job_ids)
+
+    def prune_logs(self, job_ids: Collection[str]) -> None:
+        self._driver.prune_logs(job_ids)
 
     def clean_up(self) -> None:
         """End and forget what the suite may have launched."""

@@ -1,21 +1,36 @@
 """Logs of containers whose pods are gone, as files at any place that fsspec reaches.
 
 One file for each run of a container, `{job}/{pod}/{place}-{container}.{run}.log`, each line with its time in front. `place`
-is the container's among those of the pod; `run` grows with each restart.
+is the container's among those of the pod; `run` grows with each restart. As long as a run goes on, there are pieces of it
+instead, `{place}-{container}.{run}.{first}-{last}.piece`, named by the numbers of their first and last lines, because
+places such as buckets cannot append. Pieces that two processes made at once overlap; `lines` gives each line once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 
 from fsspec.core import url_to_fs
 
 from pipeline_core.clusters.base import ClusterAway
 
+SMALL_BYTES = 8 * 1024 * 1024
+MOST_SMALL = 32
+"""So many small pieces of a run become one."""
 
-@dataclass(frozen=True, slots=True)
+_NAME = re.compile(r"(?P<place>\d\d)-(?P<container>.+)\.(?P<run>\d{4,})\.(?:log|(?P<span>\d+-\d+)\.piece)")
+
+
+class ArchiveAway(ClusterAway):
+    """The archive of logs cannot be used at present."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
 class RunLog:
     """Names the log of one run of a container."""
 
@@ -24,46 +39,59 @@ class RunLog:
     container: str
     run: int
 
+    @property
+    def name(self) -> str:
+        return f"{self.pod}/{self.place:02}-{self.container}.{self.run:04}"
+
 
 class Archive:
-    """The archive below `url`. Every method raises ClusterAway when the place cannot be used at present."""
+    """The archive below `url`. Every method raises ArchiveAway when the place cannot be used at present."""
 
     def __init__(self, url: str) -> None:
         self._files, self._root = url_to_fs(url)
 
     def store(self, job_id: str, log: RunLog, lines: Iterable[bytes]) -> None:
-        """Store a whole log; it gets its name once it is complete."""
-        path = self._path(job_id, log)
+        """Store the whole log of a run that is over, in place of its pieces."""
         with _at_hand():
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with self._files.open(f"{path}.part", "wb") as file:
-                for line in lines:
-                    file.write(line + b"\n")
-            self._files.mv(f"{path}.part", path)
+            pieces = self._pieces(job_id, log)
+            self._write(f"{self._path(job_id, log)}.log", lines)
+            self._remove(pieces)
+
+    def add(self, job_id: str, log: RunLog, first: int, lines: Sequence[bytes]) -> None:
+        """Store a piece of the log of a run that goes on; `first` is the number of its first line, from 0."""
+        with _at_hand():
+            self._write(self._piece(job_id, log, first, len(lines)), lines)
+            small = list(takewhile(self._is_small, reversed(self._pieces(job_id, log))))[::-1]
+            if len(small) >= MOST_SMALL:
+                self._join(job_id, log, small)
 
     def has(self, job_id: str, log: RunLog) -> bool:
+        """Whether the whole log of a run is there."""
         with _at_hand():
-            return bool(self._files.exists(self._path(job_id, log)))
+            return bool(self._files.exists(f"{self._path(job_id, log)}.log"))
 
-    def logs(self, job_id: str) -> dict[str, list[tuple[str, str]]]:
-        """By pod, the names of its containers in their order, each with the file of a run to `read`, by run."""
-        found: dict[str, list[tuple[str, str]]] = {}
+    def runs(self, job_id: str) -> Mapping[RunLog, Sequence[str]]:
+        """All runs that there is a log of, by pod and in the order of containers, each with the names of its files."""
         with _at_hand():
-            if not self._files.exists(f"{self._root}/{job_id}"):
-                return {}
-            # What was listed before, perhaps by nobody but us, may have changed by another process.
-            self._files.invalidate_cache()
-            for path in sorted(self._files.find(f"{self._root}/{job_id}")):
+            found: dict[RunLog, list[str]] = {}
+            for path in self._paths(f"{self._root}/{job_id}"):
                 *_, pod, name = path.split("/")
-                if name.endswith(".log"):
-                    found.setdefault(pod, []).append((name[3:].rsplit(".", 2)[0], path))
-        return found
+                if parts := _NAME.fullmatch(name):
+                    log = RunLog(pod, int(parts["place"]), parts["container"], int(parts["run"]))
+                    found.setdefault(log, []).append(path)
+        return {log: [path for path in paths if path.endswith(".log")] or paths for log, paths in sorted(found.items())}
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """The lines of a file, without their newlines."""
-        with _at_hand(), self._files.open(path, "rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n")
+    def lines(self, job_id: str, log: RunLog) -> Iterator[bytes]:
+        """The lines of a run, without their newlines."""
+        count = 0
+        while True:
+            try:
+                for line in self._from(count, self.runs(job_id).get(log, ())):
+                    count += 1
+                    yield line
+            except _Replaced:
+                continue
+            return
 
     def remove(self, job_id: str) -> None:
         """Remove all logs of a job."""
@@ -71,8 +99,78 @@ class Archive:
             if self._files.exists(f"{self._root}/{job_id}"):
                 self._files.rm(f"{self._root}/{job_id}", recursive=True)
 
+    def _join(self, job_id: str, log: RunLog, pieces: Sequence[str]) -> None:
+        first = _first(pieces[0])
+        lines = list(self._from(first, pieces))
+        joined = self._piece(job_id, log, first, len(lines))
+        self._write(joined, lines)
+        self._remove(path for path in pieces if path != joined)
+
+    def _from(self, number: int, paths: Iterable[str]) -> Iterator[bytes]:
+        """The lines of these files, from this one on. Raises _Replaced."""
+        for path in paths:
+            for place, line in enumerate(self._read(path), _first(path)):
+                if place >= number:
+                    number = place + 1
+                    yield line
+
+    def _read(self, path: str) -> Iterator[bytes]:
+        """Raises _Replaced when somebody has put another file in the place of this one."""
+        with _at_hand():
+            try:
+                file = self._files.open(path, "rb")
+            except FileNotFoundError as error:
+                raise _Replaced from error
+            with file:
+                for line in file:
+                    yield line.removesuffix(b"\n")
+
+    def _write(self, path: str, lines: Iterable[bytes]) -> None:
+        """A file gets its name once it is complete."""
+        self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        unfinished = f"{path}.{uuid.uuid4().hex}.part"
+        try:
+            with self._files.open(unfinished, "wb") as file:
+                for line in lines:
+                    file.write(line + b"\n")
+            self._files.mv(unfinished, path)
+        except BaseException:
+            self._remove([unfinished])
+            raise
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self._files.rm(path)
+
+    def _pieces(self, job_id: str, log: RunLog) -> list[str]:
+        path = self._path(job_id, log)
+        return [
+            one for one in self._paths(path.rpartition("/")[0]) if one.startswith(f"{path}.") and one.endswith(".piece")
+        ]
+
+    def _paths(self, directory: str) -> list[str]:
+        # What was listed before, perhaps by nobody but us, may have changed by another process.
+        self._files.invalidate_cache()
+        return sorted(self._files.find(directory))
+
+    def _is_small(self, path: str) -> bool:
+        return bool(self._files.size(path) < SMALL_BYTES)
+
+    def _piece(self, job_id: str, log: RunLog, first: int, count: int) -> str:
+        return f"{self._path(job_id, log)}.{first:012}-{first + count - 1:012}.piece"
+
     def _path(self, job_id: str, log: RunLog) -> str:
-        return f"{self._root}/{job_id}/{log.pod}/{log.place:02}-{log.container}.{log.run:04}.log"
+        return f"{self._root}/{job_id}/{log.name}"
+
+
+class _Replaced(Exception):
+    """A file is no longer there, and what it held is in another."""
+
+
+def _first(path: str) -> int:
+    """The number of a file's first line."""
+    return int(path.rsplit(".", 2)[1].partition("-")[0]) if path.endswith(".piece") else 0
 
 
 @contextmanager
@@ -80,4 +178,4 @@ def _at_hand() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ClusterAway(f"the archive of logs cannot be used at present: {error}") from error
+        raise ArchiveAway(f"the archive of logs cannot be used at present: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import Any
 
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import (
-    ClusterAway,
     ForeignObject,
     Observation,
     ReplicaKey,
@@ -24,11 +22,11 @@ from pipeline_core.clusters.base import (
 )
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
+from pipeline_core.clusters.kubernetes.diagnosis import end_of_log, tells_little
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
-from pipeline_core.clusters.kubernetes.podlogs import container_log
-from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView, Step, moment, next_step
+from pipeline_core.clusters.kubernetes.podview import PodView, Step, moment, next_step
 from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
-from pipeline_core.clusters.kubernetes.translation import DIAGNOSTICS_BYTES, Judgement, count_results, judge
+from pipeline_core.clusters.kubernetes.translation import Judgement, count_results, judge
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import active_deadline, collects
 
@@ -38,9 +36,6 @@ AT_A_TIME = 8
 """Requests about single pods that are under way at once."""
 MOST_DIAGNOSED = 5
 """The first failed replica's log is the job's diagnostics, so not all are asked for theirs."""
-MESSAGE_LINES = 80
-"""A termination message that falls back to the log has at most so many lines.
-https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/"""
 
 
 class Attempt:
@@ -95,17 +90,19 @@ class Attempt:
         found = self._api.items(self._path("pods"), selector)
         return {objects.key_of(pod): _slim(pod) for pod in found if self._owns(pod)}
 
-    def observe(self, restarted: Callable[[Json], None] = lambda pod: None) -> Observation:
+    def observe(self, passing: Callable[[Json], None] = lambda pod: None) -> Observation:
         """How all replicas stand. Ends what the observation says has to end.
 
-        `restarted` is called with the pods of which a container was started again or is going to be.
+        `passing` is called with the pods of which something is about to be lost: a container was started again or is
+        going to be, or somebody deletes the pod.
         """
         pods = {} if self.cleared else self.pods()
         moment_of_look = now()
         judgements = {key: judge(pod, moment_of_look, self._limits) for key, pod in pods.items()}
         for pod in pods.values():
-            if PodView(pod, moment_of_look).restarts:
-                restarted(pod)
+            view = PodView(pod, moment_of_look)
+            if view.restarts or view.deletion_asked:
+                passing(pod)
         reports = self._reports(judgements)
         overdue = self._past_deadline(reports, moment_of_look)
         lost = [key for key in reports if key in overdue and key not in pods]
@@ -181,31 +178,17 @@ class Attempt:
         self._end({key: reason for key, reason in reasons.items() if key in pods}, pods)
 
     def _diagnosed(self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]) -> Iterator[ReplicaReport]:
-        """The reports, the first failed ones with the end of their logs where the message was cut by its lines, or may be the
-        output that the container left before it failed."""
+        """The reports, the first failed ones with the end of their logs where the message is none, was cut by its lines, or
+        may be the output that the container left before it failed."""
         asked = 0
         for report in reports:
             pod = pods.get(ReplicaKey(report.role, report.index, report.attempt))
-            cut = self.collects or report.diagnostics.count("\n") >= MESSAGE_LINES - 1
-            if report.state is ReplicaState.FAILED and pod and cut and asked < MOST_DIAGNOSED:
+            poor = pod is not None and (self.collects or tells_little(report, pod))
+            if report.state is ReplicaState.FAILED and pod and poor and asked < MOST_DIAGNOSED:
                 asked += 1
-                yield replace(report, diagnostics=self._end_of_log(pod) or report.diagnostics)
+                yield replace(report, diagnostics=end_of_log(self._api, pod) or report.diagnostics)
             else:
                 yield report
-
-    def _end_of_log(self, pod: Json) -> str:
-        view = PodView(pod, now())
-        failed = view.failed
-        if failed is None:
-            return ""
-        if not view.settled:
-            time.sleep(SETTLING_SECONDS)
-        try:
-            lines = container_log(self._api, self.namespace, pod["metadata"]["name"], failed.name, tail=500)
-            text = b"\n".join(line.partition(b" ")[2] for line in lines)
-        except ClusterAway:
-            return ""
-        return text[-DIAGNOSTICS_BYTES:].decode(errors="ignore")
 
     # What is done
 

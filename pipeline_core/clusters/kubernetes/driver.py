@@ -19,10 +19,11 @@ from pipeline_core.clusters.base import (
     StillEnding,
     Unit,
 )
-from pipeline_core.clusters.kubernetes import logs, objects, results, watch
+from pipeline_core.clusters.kubernetes import collecting, logs, objects, results, watch
 from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.attempt import Attempt
+from pipeline_core.clusters.kubernetes.collecting import Archiving, Collector
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
 
@@ -34,7 +35,7 @@ class KubernetesCluster:
     processes may use the same.
 
     `grace_seconds` and `pull_secrets` are for pods that say nothing themselves; `archive_wait` is for how many seconds
-    pods that have ended are kept when their logs cannot be stored. `collector_image` is needed for metrics only.
+    logs are waited for that cannot be stored. `collector_image` is needed for metrics only.
     """
 
     platform = "kubernetes"
@@ -72,7 +73,7 @@ class KubernetesCluster:
                 _check_owner(attempt, unit)
             if attempts and attempts[-1].number > unit.attempt:
                 return attempts[-1].observe()
-            ended = [self._end(earlier) for earlier in attempts if earlier.number < unit.attempt]
+            ended = [self._end(earlier, hurry=True) for earlier in attempts if earlier.number < unit.attempt]
             if not all(ended):
                 raise StillEnding(f"attempt {unit.attempt - 1} of job {unit.job_id} is still ending")
             current = next((one for one in attempts if one.number == unit.attempt), None)
@@ -97,12 +98,18 @@ class KubernetesCluster:
         """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
-            return attempts[-1].observe(lambda pod: self._keep_runs(attempts[-1], pod)) if attempts else None
+            return attempts[-1].observe(self._keep_logs) if attempts else None
 
     def watch(self, stop: Event) -> Iterator[str]:
-        return watch.changes(self._api, self._namespaces, stop)
+        """Also collects what running containers write, for as long as it lasts."""
+        over = Event()
+        Collector(self._api, self._archive, self._namespaces, over).start()
+        try:
+            yield from watch.changes(self._api, self._namespaces, stop)
+        finally:
+            over.set()
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         """What lies on a node that cannot be reached is left out, and comes once it can be and the log is followed."""
 
         def attempts() -> list[Attempt]:
@@ -140,6 +147,12 @@ class KubernetesCluster:
                 if objects.is_job_id(job_id) and all(attempt.cleared for attempt in attempts):
                     for attempt in attempts:
                         attempt.forget()
+                    self._archive.remove(job_id)
+
+    def prune_logs(self, job_ids: Collection[str]) -> None:
+        for job_id in job_ids:
+            with refusals(f"pruning the logs of job {job_id}"):
+                if objects.is_job_id(job_id) and all(attempt.cleared for attempt in self._attempts(job_id)):
                     self._archive.remove(job_id)
 
     def _attempts(self, job_id: str, namespaces: Sequence[str] = ()) -> list[Attempt]:
@@ -196,38 +209,45 @@ class KubernetesCluster:
             if error.status not in (404, 409):
                 raise
 
-    def _end(self, attempt: Attempt) -> bool:
-        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left."""
+    def _end(self, attempt: Attempt, *, hurry: bool = False) -> bool:
+        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left.
+
+        In a `hurry`, pods whose logs have been waited for may be left: they go when the job is cleaned up.
+        """
         if attempt.cleared:
             return True
         attempt.mark_stopped()
         pods = attempt.pods()
         ended = attempt.end_all(pods)
-        stored = {key: pod for key, pod in ended.items() if self._is_stored(attempt, pod)}
-        attempt.remove(stored)
-        if len(stored) < len(pods):
-            return False
-        attempt.clear()
-        return True
+        standings = {key: self._archive_logs(attempt, pod) for key, pod in ended.items()}
+        done = {key: pod for key, pod in ended.items() if standings[key] is Archiving.DONE}
+        attempt.remove(done)
+        if len(done) == len(pods):
+            attempt.clear()
+            return True
+        late = [key for key in ended if standings[key] is Archiving.LATE]
+        return hurry and len(done) + len(late) == len(pods)
 
-    def _keep_runs(self, attempt: Attempt, pod: objects.Json) -> None:
-        """Store what a container wrote before it was started again, as the cluster keeps the last run only. What cannot
-        be stored now is tried again by the next look, if it is still there."""
+    def _keep_logs(self, pod: objects.Json) -> None:
+        """Store what a container wrote before it was started again, as the cluster keeps the last run only, and what those
+        wrote that somebody deletes. What cannot be stored now is tried again by the next look, if it is still there."""
         try:
-            logs.store(self._api, self._archive, attempt, pod)
+            collecting.store(self._api, self._archive, pod)
+            collecting.store_running(self._api, self._archive, pod)
         except ClusterAway as error:
-            log.warning("log not stored", job_id=attempt.job_id, error=error.message)
+            log.warning("log not stored", pod=pod["metadata"]["name"], error=error.message)
 
-    def _is_stored(self, attempt: Attempt, pod: objects.Json) -> bool:
-        """Whether a pod's logs are in the archive, or will not get there any more."""
+    def _archive_logs(self, attempt: Attempt, pod: objects.Json) -> Archiving:
+        """Put the logs of a pod that has ended into the archive, if that can be done now."""
         view = PodView(pod, now())
         if not view.settled:
-            return False
+            return Archiving.UNDER_WAY
         try:
-            logs.store(self._api, self._archive, attempt, pod)
-        except ClusterAway:
-            return logs.too_late(now(), view.finished, attempt.stopped_at, self._archive_wait)
-        return True
+            collecting.store(self._api, self._archive, pod)
+        except ClusterAway as error:
+            waited = collecting.waited(now(), view.finished, attempt.stopped_at)
+            return collecting.standing(error, waited, self._archive_wait)
+        return Archiving.DONE
 
 
 def _check_owner(attempt: Attempt, unit: Unit) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
 from pipeline_core.clusters.kubernetes import collector
+from pipeline_core.clusters.logs import Try
 from pipeline_core.taskset.document import collects
 
 Json = dict[str, Any]
@@ -45,10 +46,10 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
     return ReplicaKey(labels[ROLE], int(labels[INDEX]), int(labels[REPLICA_ATTEMPT]))
 
 
-def key_of_name(job_id: str, name: str) -> ReplicaKey | None:
-    """The same by a pod's name; None when it is none of the job's."""
-    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-\d+-(\d+)-(\d+)", name)
-    return ReplicaKey(found[1], int(found[3]), int(found[2])) if found else None
+def try_of_name(job_id: str, name: str) -> Try | None:
+    """The same by a pod's name, with the TaskSet's attempt; None when it is none of the job's."""
+    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
+    return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
 
 
 def is_job_id(text: str) -> bool:

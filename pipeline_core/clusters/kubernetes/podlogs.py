@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import urllib3
@@ -28,10 +28,12 @@ def container_log(
     previous: bool = False,
     since: str = "",
     tail: int | None = None,
+    ended: bool = True,
 ) -> Iterator[bytes]:
     """The lines that the cluster still has, each with its time (UTC) in front; none when there is no such log.
 
-    `previous` is the run before the container's last restart, `since` a time to the second. Raises ClusterAway.
+    `previous` is the run before the container's last restart, `since` a time to the second. A last line without its
+    newline counts only where the run has `ended`: otherwise it is on its way yet. Raises ClusterAway.
     """
     query: dict[str, Any] = {"container": container, "timestamps": "true"}
     if previous:
@@ -43,7 +45,7 @@ def container_log(
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
     try:
         with api.open("GET", path, query, accept="*/*", pauses=()) as response:
-            for line in _lines(response):
+            for line in _lines(response, ended):
                 # A kubelet that has lost a log says so in the place of the log, without a time.
                 if _STAMPED.match(line):
                     stamp, _, text = line.partition(b" ")
@@ -72,42 +74,62 @@ def utc(stamp: bytes) -> bytes:
 
 
 class Resume:
-    """Where reading a log stopped. The API server knows where to go on only to the second, so it repeats some lines."""
+    """Where reading a log stopped.
+
+    The API server knows where to go on only to the second, so it repeats some lines. And lines of the two outputs of a
+    container may stand in the log a little out of order, so what is asked for begins a second earlier.
+    """
 
     def __init__(self) -> None:
-        self._second = b""
+        self.count = 0
+        """How many lines were read."""
+        self._first = b""
+        self._last = b""
+        self._since = b""
         self._seen: Counter[bytes] = Counter()
 
     @property
     def since(self) -> str:
         """What to ask for; empty in the beginning."""
-        return self._second.decode() + "Z" if self._second else ""
+        return self._since.decode() + "Z" if self._since else ""
 
     def begin(self, moment: datetime) -> None:
         """Leave out what was before, when nothing has been read yet."""
-        if not self._second:
-            self._second = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
+        if not self._since:
+            self._since = _second(moment.astimezone(UTC))
 
     def new(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Those of the lines that were not there before."""
-        known, start = self._seen.copy(), self._second
+        """Those of the lines that were not there before, and are not older than all that were."""
+        known, since, first = self._seen.copy(), self._since, self._first
         for line in lines:
             stamp = line.partition(b" ")[0]
-            second = stamp[:19]
-            if second < start:
+            # Without the Z, fractions of a second sort as text whatever their length.
+            if stamp[:19] < since or stamp[:-1] < first:
                 continue
             if known[stamp]:
                 known[stamp] -= 1
                 continue
-            if second > self._second:
-                self._second = second
-                self._seen.clear()
-            if second == self._second:
-                self._seen[stamp] += 1
+            self._take(stamp)
             yield line
 
+    def _take(self, stamp: bytes) -> None:
+        second = stamp[:19]
+        self.count += 1
+        self._first = min(self._first or stamp[:-1], stamp[:-1])
+        if second > self._last:
+            self._last = second
+            before = _second(datetime.fromisoformat(second.decode()) - timedelta(seconds=1))
+            self._since = max(self._since, before)
+            self._seen = Counter({seen: count for seen, count in self._seen.items() if seen[:19] >= self._since})
+        if second >= self._since:
+            self._seen[stamp] += 1
 
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+
+def _second(moment: datetime) -> bytes:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S").encode()
+
+
+def _lines(response: urllib3.BaseHTTPResponse, ended: bool) -> Iterator[bytes]:
     rest = b""
     try:
         for block in response.stream(64 * 1024):
@@ -115,5 +137,5 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
             yield from lines
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise ClusterAway(f"the connection to the cluster broke: {error}") from error
-    if rest:
+    if rest and ended:
         yield rest

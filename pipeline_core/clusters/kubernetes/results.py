@@ -18,8 +18,8 @@ from pipeline_core.clusters.base import (
 )
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.attempt import Attempt
+from pipeline_core.clusters.kubernetes.collecting import waited
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, handed_over, leaves_output
-from pipeline_core.clusters.kubernetes.logs import too_late
 from pipeline_core.clusters.kubernetes.podlogs import container_log
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
@@ -88,7 +88,7 @@ def _metrics(api: Api, attempt: Attempt, view: PodView, wait_seconds: float) -> 
         lines = container_log(api, attempt.namespace, str(view.metadata["name"]), COLLECTOR)
         found = handed_over(lines)
     except ClusterAway as error:
-        if too_late(view.now, view.finished, attempt.stopped_at, wait_seconds):
+        if waited(view.now, view.finished, attempt.stopped_at) > wait_seconds:
             return None, f"{METRICS_FILE} cannot be had from its node: {error.message}"
         raise
     if found is None and not view.settled:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.clusters.base import LogQuery, Observation, ReplicaReport, Result
+from pipeline_core.clusters.base import Observation, ReplicaReport, Result
 from pipeline_core.clusters.local import results
 from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles, write_durably
@@ -117,19 +119,26 @@ class Attempt:
         ended = [report for report in self.observe().replicas if report.state.ended]
         return results.read(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))
 
-    def log_files(self, query: LogQuery) -> Iterator[tuple[Path, str]]:
-        """The logs that a query asks for, whether there are any yet or not, and what their lines are called after."""
-        for key in self._files.orders():
-            if _asked_for(query, key):
-                role = self.plan["roles"][key[0]]
-                names = [container["name"] for container in (*role["init"], *role["containers"])]
-                for name in names:
-                    source = f"{key[0]}-{key[1]}" + (f"/{name}" if len(names) > 1 else "")
-                    yield self._path / "logs" / f"{key}.{name}.log", source
+    def tries(self) -> list[Key]:
+        """All that were ever ordered."""
+        return list(self._files.orders())
 
-    def is_over(self, query: LogQuery) -> bool:
-        """Whether all tries that a query asks for have ended."""
-        return all(fields["state"] in ENDED for key, fields in self._standings().items() if _asked_for(query, key))
+    def log_files(self, key: Key) -> Iterator[tuple[Path, str]]:
+        """The logs of a try, whether there are any yet or not, and what their lines are called after."""
+        role = self.plan["roles"][key[0]]
+        names = [container["name"] for container in (*role["init"], *role["containers"])]
+        for name in names:
+            source = f"{key[0]}-{key[1]}" + (f"/{name}" if len(names) > 1 else "")
+            yield self._path / "logs" / f"{key}.{name}.log", source
+
+    def have_ended(self, keys: Collection[Key]) -> bool:
+        """Whether all these tries have ended."""
+        standing = self._standings()
+        return all(standing[key]["state"] in ENDED for key in keys if key in standing)
+
+    def remove_logs(self) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._path / "logs")
 
     def _has_unstarted(self) -> bool:
         return any(fields["state"] not in ENDED and not fields.get("claimed") for fields in self._standings().values())
@@ -173,11 +182,6 @@ class Attempt:
             pod_name=pod,
             pod_uid=str(uuid.uuid5(uuid.UUID(self.plan["instance"]), pod)),
         )
-
-
-def _asked_for(query: LogQuery, key: Key) -> bool:
-    asked = (query.role, query.index, query.attempt)
-    return all(wanted is None or wanted == given for wanted, given in zip(asked, key, strict=True))
 
 
 def _time(seconds: float | None) -> datetime | None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
+from pipeline_core.clusters import logs
 from pipeline_core.clusters.base import (
     ClusterAway,
     ClusterError,
@@ -23,7 +24,7 @@ from pipeline_core.clusters.base import (
     Unit,
     tries,
 )
-from pipeline_core.clusters.local import logs, results
+from pipeline_core.clusters.local import results
 from pipeline_core.clusters.local.attempt import Attempt
 from pipeline_core.clusters.local.files import BOUND, UNKNOWN, sync_directory
 from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
@@ -101,18 +102,28 @@ class LocalCluster:
                     quiet = 0.0
                     yield ""
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         attempts: dict[int, Attempt] = {}
 
-        def find() -> Iterator[tuple[Path, str]]:
+        def chosen() -> dict[Attempt, list[Key]]:
             for attempt in self._attempts(job_id):
-                yield from attempts.setdefault(attempt.number, attempt).log_files(query)
+                attempts.setdefault(attempt.number, attempt)
+            tries = [(number, ReplicaKey(*key)) for number, attempt in attempts.items() for key in attempt.tries()]
+            found: dict[Attempt, list[Key]] = {}
+            for number, replica in sorted(logs.chosen(query, tries)):
+                found.setdefault(attempts[number], []).append(_key(replica))
+            return found
+
+        def find() -> Iterator[tuple[Path, str]]:
+            for attempt, keys in chosen().items():
+                for key in keys:
+                    yield from attempt.log_files(key)
 
         def over() -> bool:
-            latest = self._attempts(job_id)[-1:]
-            return all(attempts.setdefault(one.number, one).is_over(query) for one in latest)
+            return all(attempt.have_ended(keys) for attempt, keys in chosen().items())
 
-        return logs.read(query, find, over)
+        with _files_at_hand():
+            yield from logs.read(query, find, over)
 
     def results(self, job_id: str) -> Iterator[Result]:
         """From files that are there as long as the job is not pruned."""
@@ -147,6 +158,13 @@ class LocalCluster:
             for job_id in job_ids:
                 if is_job_id(job_id) and not (self._live / job_id).exists() and (self._jobs / job_id).exists():
                     shutil.rmtree(self._jobs / job_id)
+
+    def prune_logs(self, job_ids: Collection[str]) -> None:
+        with _files_at_hand():
+            for job_id in job_ids:
+                if not (self._live / job_id).exists():
+                    for attempt in self._attempts(job_id):
+                        attempt.remove_logs()
 
     def _attempts(self, job_id: str) -> list[Attempt]:
         if not is_job_id(job_id):

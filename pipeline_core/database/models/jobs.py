@@ -52,6 +52,7 @@ class Job(Base):
     cleanup: Mapped[str | None]
     # A launch may have been under way when the job ended; what it made can appear until then.
     cleanup_after: Mapped[Timestamp | None]
+    logs_pruned_at: Mapped[Timestamp | None]
     exit_code: Mapped[int | None]
     exit_diagnostics: Mapped[str] = mapped_column(default="")
     retry_of: Mapped[Id | None]
@@ -70,6 +71,11 @@ class Job(Base):
         Index("ix_jobs_suspended_until", "suspended_until", postgresql_where=text("suspended_until IS NOT NULL")),
         Index("ix_jobs_heard", "heard_at", postgresql_where=text("stage = 'cluster' AND finished_at IS NULL")),
         Index("ix_jobs_retry", "retry_at", postgresql_where=text("retry_at IS NOT NULL")),
+        Index(
+            "ix_jobs_logs",
+            "finished_at",
+            postgresql_where=text("finished_at IS NOT NULL AND logs_pruned_at IS NULL"),
+        ),
         Index("ix_jobs_cleanup", "id", postgresql_where=text("cleanup = 'pending'")),
         {"postgresql_with": {"fillfactor": 85}},
     )

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from api.resources import logs as logs_resource
 from pipeline_core.clock import now
-from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
+from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, NoSuchAttempt
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
 from pipeline_core.jobs import logs
@@ -272,14 +272,14 @@ def test_events_say_how_each_delivery_stands(admin: Any) -> None:
 
 
 class Talking:
-    """A cluster that has these lines."""
+    """A cluster that has these lines, and signs of life."""
 
-    def __init__(self, *lines: LogLine, error: Exception | None = None) -> None:
+    def __init__(self, *lines: LogLine | None, error: Exception | None = None) -> None:
         self.lines = lines
         self.error = error
         self.asked: list[LogQuery] = []
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         self.asked.append(query)
         if self.error:
             raise self.error
@@ -302,6 +302,59 @@ def test_lines_of_several_replicas_are_prefixed_and_those_of_one_are_not(
     assert cluster.asked[2] == LogQuery(role="ps")
     assert admin("GET", f"/v1/job/logs/{job_id}?task=nobody").status_code == 404
     assert admin("GET", f"/v1/job/logs/{job_id}?task=worker&replica=2").status_code == 404
+
+
+def test_a_sign_of_life_is_no_text(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = LogLine(now(), "a", "one")
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(None, None, line, None, line, None))
+    assert admin("GET", f"/v1/job/logs/{admin.submit()}?follow=true").text == "one\none\n"
+
+
+def test_an_attempt_that_there_was_not_is_not_found(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=NoSuchAttempt("There is no attempt 7: the last is 1.")))
+    answer = admin("GET", f"/v1/job/logs/{admin.submit()}?attempt=7")
+    assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")
+    assert answer.json["msg"] == "There is no attempt 7: the last is 1."
+
+
+@pytest.mark.parametrize("follow", ["", "?follow=true"])
+def test_logs_that_were_kept_for_long_enough_are_told_from_empty_ones(admin: Any, follow: str) -> None:
+    job_id = admin.submit()
+    with transaction() as session:
+        session.execute(update(Job).values(logs_pruned_at=datetime(2026, 3, 1, 12, tzinfo=UTC)))
+    answer = admin("GET", f"/v1/job/logs/{job_id}{follow}")
+    assert (answer.status_code, answer.json["code"]) == (410, "OPERATION_TARGET_NOT_FOUND")
+    assert answer.json["msg"] == f'The logs of job "{job_id}" expired on 2026-03-01T12:00:00Z.'
+
+
+@pytest.mark.parametrize(
+    ("job", "states", "query", "expected"),
+    [
+        ({}, [], LogQuery(), False),
+        ({"stage": "launch"}, ["failed"], LogQuery(index=0), False),
+        ({"state": "running"}, ["succeeded", "running"], LogQuery(), False),
+        ({"state": "running"}, ["succeeded", "running"], LogQuery(index=0), True),
+        ({"state": "running"}, ["succeeded", "running"], LogQuery(role="worker", index=1), False),
+        ({"state": "running"}, ["succeeded", "running"], LogQuery(role="worker", attempt=0), True),
+        ({"stage": "launch"}, [], LogQuery(attempt=0), False),
+        ({"stage": "launch", "attempt": 1}, [], LogQuery(attempt=0), True),
+        ({"state": "running", "retry_at": datetime(2026, 3, 1, tzinfo=UTC)}, ["failed"], LogQuery(index=0), False),
+        ({"state": "running"}, [], LogQuery(role="worker"), False),
+        ({"state": "stopped"}, ["stopped", "running"], LogQuery(), True),
+    ],
+)
+def test_following_ends_with_what_is_asked_for(
+    admin: Any, job: dict[str, Any], states: list[str], query: LogQuery, expected: bool
+) -> None:
+    job_id = admin.submit()
+    with transaction() as session:
+        session.execute(update(Job).values({"stage": "cluster", **job}) if job else update(Job).values(stage="gates"))
+        session.add_all(
+            Replica(job_id=job_id, role="worker", index=index, state=state) for index, state in enumerate(states)
+        )
+    look = logs.finished(job_id, query)
+    assert look() is expected
+    assert look() is False, "it looks once in a while only"
 
 
 def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:

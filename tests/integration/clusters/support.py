@@ -111,7 +111,7 @@ def gone(cluster: Cluster, job_id: str) -> None:
 
 
 def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
-    return [line.text for line in cluster.logs(job_id, query or LogQuery())]
+    return [line.text for line in cluster.logs(job_id, query or LogQuery()) if line]
 
 
 def launches(cluster: Cluster, launched: Unit) -> bool:

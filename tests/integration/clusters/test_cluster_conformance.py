@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline_core.clusters.base import Cluster, ForeignObject, LogQuery, ReplicaKey, Result, StillEnding
+from pipeline_core.clusters.base import (
+    Cluster,
+    ForeignObject,
+    LogQuery,
+    NoSuchAttempt,
+    Observation,
+    ReplicaKey,
+    Result,
+    StillEnding,
+)
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     all_in,
@@ -118,7 +127,7 @@ def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
     observation = ended(cluster, "job")
     assert [(replica.index, replica.attempt) for replica in observation.replicas] == [(0, 0), (1, 1)]
     assert observation.replicas[1].pod_name == "job-worker-0-1-1"
-    assert sorted(texts(cluster, "job")) == ["0", "1", "1"]
+    assert sorted(texts(cluster, "job")) == ["0", "1"]
     assert texts(cluster, "job", LogQuery(index=1, attempt=1)) == ["1"]
 
 
@@ -135,7 +144,7 @@ def test_a_retry_is_taken_up_while_others_run(cluster: Cluster) -> None:
 
 def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", "echo zero; sleep 300"))
-    all_in(cluster, "job", ReplicaState.RUNNING)
+    eventually(lambda: texts(cluster, "job") == ["zero"])
     with pytest.raises(StillEnding):
         cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
     assert all(replica.state is not ReplicaState.WAITING for replica in seen(cluster, "job").replicas)
@@ -146,7 +155,8 @@ def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> Non
     late = cluster.launch(script_unit("job", "echo zero; sleep 300"))
     assert late.attempt == 1
     eventually(lambda: "one" in texts(cluster, "job"))
-    assert texts(cluster, "job") == ["zero", "one"]
+    assert texts(cluster, "job", LogQuery(attempt=0)) == ["zero"]
+    assert texts(cluster, "job", LogQuery(attempt=1)) == texts(cluster, "job") == ["one"]
 
 
 def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
@@ -256,9 +266,11 @@ def test_variables_and_arguments_are_expanded(cluster: Cluster) -> None:
 def test_init_containers_run_one_after_the_other_before_the_others(cluster: Cluster) -> None:
     inits = [container("sleep 0.2; echo first", "one"), container("echo second", "two")]
     the_end(cluster, unit("job", role("worker", container("echo third"), initContainers=inits)))
-    lines = list(cluster.logs("job", LogQuery()))
+    lines = list(filter(None, cluster.logs("job", LogQuery())))
     assert [line.text for line in lines] == ["first", "second", "third"]
     assert [line.source for line in lines] == ["worker-0/one", "worker-0/two", "worker-0/main"]
+    gone(cluster, "job")
+    assert list(cluster.logs("job", LogQuery())) == lines
 
 
 def test_a_failed_init_container_fails_the_replica(cluster: Cluster) -> None:
@@ -330,7 +342,8 @@ def test_a_replica_is_tried_again_until_it_succeeds(cluster: Cluster) -> None:
     pod = role("worker", container('echo "$POD"; case "$POD" in *-2-0) ;; *) exit 3;; esac', **POD))
     result = carried_through(cluster, unit("job", {**pod, "retryPolicy": RETRY}))
     assert result.state is ReplicaState.SUCCEEDED
-    assert texts(cluster, "job") == [f"job-worker-0-{attempt}-0" for attempt in range(3)]
+    for attempt in range(3):
+        assert texts(cluster, "job", LogQuery(attempt=attempt)) == [f"job-worker-0-{attempt}-0"]
 
 
 def test_a_replica_that_used_up_its_retries_has_failed(cluster: Cluster) -> None:
@@ -378,7 +391,7 @@ def test_logs_of_several_replicas_are_merged_by_time(cluster: Cluster) -> None:
     script = 'for n in 1 2 3; do echo "line $n"; sleep 0.05; echo "error $n" >&2; sleep 0.05; done; printf "no newline"'
     cluster.launch(script_unit("job", script, count=2))
     ended(cluster, "job")
-    lines = list(cluster.logs("job", LogQuery()))
+    lines = list(filter(None, cluster.logs("job", LogQuery())))
     assert [line.time for line in lines] == sorted(line.time for line in lines)
     assert all(line.time.utcoffset() == timedelta(0) for line in lines)
     for source in ("worker-0", "worker-1"):
@@ -395,7 +408,7 @@ def test_logs_can_be_cut_by_replica_by_number_and_by_time(cluster: Cluster) -> N
     assert texts(cluster, "job", LogQuery(index=0, tail=0)) == []
     assert len(texts(cluster, "job", LogQuery(tail=5))) == 5
     assert texts(cluster, "job", LogQuery(role="nobody")) == []
-    (sixth,) = [line for line in cluster.logs("job", LogQuery(index=0)) if line.text == "6"]
+    (sixth,) = [line for line in cluster.logs("job", LogQuery(index=0)) if line and line.text == "6"]
     assert texts(cluster, "job", LogQuery(index=0, since=sixth.time)) == ["6", "7", "8", "9"]
 
 
@@ -408,8 +421,98 @@ def test_following_logs_ends_with_the_replica(cluster: Cluster) -> None:
 
 def test_logs_can_be_read_while_the_replica_runs(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
-    line = next(cluster.logs("job", LogQuery(follow=True)))
+    line = next(filter(None, cluster.logs("job", LogQuery(follow=True))))
     assert (line.text, line.source) == ("hello", "worker-0")
+
+
+def test_a_silent_log_that_is_followed_shows_that_it_is_read(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    followed = cluster.logs("job", LogQuery(follow=True))
+    assert next(line.text for line in followed if line) == "hello"
+    assert next(followed) is None
+
+
+def test_following_goes_over_to_the_next_try(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", "echo zero"))
+    followed = cluster.logs("job", LogQuery(follow=True, finished=lambda: seen(cluster, "job").attempt == 1))
+    assert next(line.text for line in followed if line) == "zero"
+    ended(cluster, "job")
+    assert next(followed) is None, "it waits for what may come"
+    eventually(lambda: launches(cluster, script_unit("job", "echo one", attempt=1)))
+    assert [line.text for line in followed if line] == ["one"]
+
+
+def test_following_begins_before_the_launch(cluster: Cluster) -> None:
+    launched: list[Observation] = []
+    followed = cluster.logs("job", LogQuery(follow=True, finished=lambda: bool(launched)))
+    assert next(followed) is None
+    launched.append(cluster.launch(script_unit("job", "echo hello")))
+    assert [line.text for line in followed if line] == ["hello"]
+
+
+def test_every_try_has_a_log_of_its_own_and_there_are_no_others(cluster: Cluster) -> None:
+    script = 'echo "$POD"; test "$TASKROLE_REPLICA_INDEX" = 0'
+    names = {"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
+
+    def launch(attempt: int, *tries: ReplicaKey) -> None:
+        pods = role("worker", container(script, **names), replicas=2)
+        eventually(lambda: launches(cluster, unit("job", pods, attempt=attempt, replicas=tries or None)))
+        ended(cluster, "job")
+
+    first = (ReplicaKey("worker", 0), ReplicaKey("worker", 1))
+    launch(0)
+    launch(0, *first, ReplicaKey("worker", 1, 1))
+    launch(1)
+    gone(cluster, "job")
+    assert sorted(texts(cluster, "job")) == ["job-worker-1-0-0", "job-worker-1-0-1"]
+    of_each = [texts(cluster, "job", LogQuery(index=1, attempt=attempt)) for attempt in range(3)]
+    assert of_each == [["job-worker-0-0-1"], ["job-worker-0-1-1"], ["job-worker-1-0-1"]]
+    assert sorted(texts(cluster, "job", LogQuery(attempt=1))) == ["job-worker-0-1-1", "job-worker-1-0-0"]
+    assert texts(cluster, "job", LogQuery(attempt=2)) == ["job-worker-1-0-1"]
+    for query in (LogQuery(attempt=3), LogQuery(index=0, attempt=2)):
+        with pytest.raises(NoSuchAttempt, match=f"no attempt {query.attempt}"):
+            texts(cluster, "job", query)
+
+
+def test_lines_of_several_containers_say_whose_they_are_live_and_after_the_end(cluster: Cluster) -> None:
+    inits = [container("echo prepared", "prepare")]
+    pod = role(
+        "worker",
+        container(f"sleep 0.2; echo one; {FOREVER}", "a"),
+        container(f"sleep 0.6; echo two; {FOREVER}", "b"),
+        initContainers=inits,
+        replicas=2,
+    )
+    cluster.launch(unit("job", pod))
+
+    def lines() -> list[tuple[str, str]]:
+        return [(line.source, line.text) for line in cluster.logs("job", LogQuery(index=1)) if line]
+
+    expected = [("worker-1/prepare", "prepared"), ("worker-1/a", "one"), ("worker-1/b", "two")]
+    eventually(lambda: len(lines()) == 3)
+    assert lines() == expected
+    gone(cluster, "job")
+    assert lines() == expected
+    assert len(texts(cluster, "job")) == 6
+
+
+def test_a_line_may_be_long(cluster: Cluster) -> None:
+    the_end(cluster, script_unit("job", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo end"))
+    lines = texts(cluster, "job")
+    assert "".join(lines[:-1]) == "x" * 200_000
+    assert lines[-1] == "end"
+
+
+def test_the_logs_alone_are_pruned_of_deleted_jobs(cluster: Cluster) -> None:
+    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    eventually(lambda: texts(cluster, "job") == ["hello"])
+    cluster.prune_logs(["job", "unknown", "../job"])
+    assert texts(cluster, "job") == ["hello"]
+    gone(cluster, "job")
+    cluster.prune_logs(["job"])
+    cluster.prune_logs(["job"])
+    assert texts(cluster, "job") == []
+    assert seen(cluster, "job").replicas[0].state is ReplicaState.STOPPED
 
 
 def test_output_that_is_no_text_does_no_harm(cluster: Cluster) -> None:

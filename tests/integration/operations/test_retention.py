@@ -9,6 +9,7 @@ from sqlalchemy import func, inspect, select, text, update
 
 from pipeline_core import retention
 from pipeline_core.clock import now
+from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.database import transaction
 from pipeline_core.database.engine import engine
 from pipeline_core.database.models import (
@@ -43,6 +44,8 @@ OLD = timedelta(days=91)
 class Cluster:
     def __init__(self) -> None:
         self.pruned: list[str] = []
+        self.without_logs: list[str] = []
+        self.away = False
 
     def prune(self, job_ids: list[str]) -> None:
         with transaction() as session:
@@ -50,14 +53,30 @@ class Cluster:
         assert left == len(job_ids), "the cluster is told before the rows are gone"
         self.pruned += job_ids
 
+    def prune_logs(self, job_ids: list[str]) -> None:
+        if self.away:
+            raise ClusterAway("away")
+        self.without_logs += job_ids
+
 
 @pytest.fixture
 def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     cluster = Cluster()
     monkeypatch.setattr(retention, "cluster", lambda: cluster)
+    set_log_days(monkeypatch, 0)
     with transaction() as session:
         session.execute(text("TRUNCATE jobs, flows, deliveries, idempotency_keys, signs, audit CASCADE"))
     return cluster
+
+
+def set_log_days(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    monkeypatch.setenv("PIPELINE_LOG_DAYS", str(days))
+    settings.cache_clear()
+
+
+@pytest.fixture
+def logs_expire(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_log_days(monkeypatch, 30)
 
 
 def store(
@@ -183,6 +202,39 @@ def test_nothing_old_goes_when_retention_is_for_ever(cluster: Cluster, monkeypat
     monkeypatch.setenv("PIPELINE_RETENTION_DAYS", "0")
     settings.cache_clear()
     assert retention.enforce(100) == 0
+
+
+@pytest.mark.usefixtures("logs_expire")
+def test_logs_go_before_their_jobs_and_it_is_written_down_when(cluster: Cluster) -> None:
+    old, young = store(timedelta(days=31)), store(timedelta(days=29), began=timedelta(days=60))
+    store(None, began=timedelta(days=400))
+    store(timedelta(days=31), cleanup=Cleanup.PENDING)
+    before = now()
+    assert retention.enforce(100) == 1
+    assert (cluster.without_logs, cluster.pruned) == ([old], [])
+    with transaction() as session:
+        times = {job.id: job.logs_pruned_at for job in session.scalars(select(Job))}
+    assert before <= (times[old] or before) <= now()
+    assert times[young] is None
+    assert retention.enforce(100) == 0
+
+
+@pytest.mark.usefixtures("logs_expire")
+def test_logs_go_in_batches_and_again_after_the_cluster_was_away(cluster: Cluster) -> None:
+    for days in (35, 34, 33, 32, 31):
+        store(timedelta(days=days))
+    cluster.away = True
+    with pytest.raises(ClusterAway):
+        retention.enforce(2)
+    cluster.away = False
+    assert [retention.enforce(2) for _ in range(4)] == [2, 2, 1, 0]
+    assert len(set(cluster.without_logs)) == 5
+
+
+def test_logs_are_kept_with_their_jobs_where_that_is_wished(cluster: Cluster) -> None:
+    store(timedelta(days=80))
+    assert retention.enforce(100) == 0
+    assert cluster.without_logs == []
 
 
 def test_idempotency_keys_go_after_a_day_in_batches(cluster: Cluster) -> None:

@@ -127,5 +127,5 @@ def test_the_service_finds_pods_that_are_not_ready() -> None:
 @pytest.mark.parametrize("role", ["worker", "big-worker", "w-1-2", "1"])
 def test_a_try_is_told_from_the_name_of_its_pod(role: str) -> None:
     key = ReplicaKey(role, 7, 3)
-    assert objects.key_of_name("j1", objects.pod_name("j1", 12, key)) == key
-    assert objects.key_of_name("j2", objects.pod_name("j1", 12, key)) is None
+    assert objects.try_of_name("j1", objects.pod_name("j1", 12, key)) == (12, key)
+    assert objects.try_of_name("j2", objects.pod_name("j1", 12, key)) is None

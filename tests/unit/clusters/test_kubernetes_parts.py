@@ -1,4 +1,4 @@
-"""The ledger, pieces of logs, the archive, and what errors of the API mean."""
+"""The ledger, and what errors of the API mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,7 @@ from kubernetes import client
 from pipeline_core.clusters.base import ClusterAway, ClusterError, ReplicaKey, ReplicaReport
 from pipeline_core.clusters.kubernetes import ledger as ledgers
 from pipeline_core.clusters.kubernetes.api import Api, ApiError, cluster_error
-from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
-from pipeline_core.clusters.kubernetes.logs import too_late
-from pipeline_core.clusters.kubernetes.podlogs import PIECE_BYTES, Resume, utc, whole
 from pipeline_core.states import ReplicaState
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
@@ -81,95 +77,6 @@ def test_ten_thousand_replicas_fit_into_a_control_unit() -> None:
         for index in range(10_000)
     )
     assert len(base64.b64decode(pack(made))) < 900 * 1024
-
-
-def lines(*stamps: str) -> list[bytes]:
-    return [f"2026-03-01T12:00:{stamp}Z line {number}".encode() for number, stamp in enumerate(stamps)]
-
-
-def since(log: list[bytes], text: str) -> list[bytes]:
-    """What the API server gives: all lines from that second on."""
-    return [line for line in log if not text or line[:19] >= text[:19].encode()]
-
-
-@given(
-    st.lists(st.integers(0, 59 * 4), max_size=40).map(sorted),
-    st.lists(st.integers(0, 40), max_size=5).map(sorted),
-)
-def test_a_log_that_is_read_in_pieces_loses_and_repeats_nothing(quarters: list[int], cuts: list[int]) -> None:
-    log = lines(*(f"{quarter // 4:02}.{quarter % 4 * 25:02}" for quarter in quarters))
-    resume = Resume()
-    read: list[bytes] = []
-    for cut in [*cuts, len(log)]:
-        read += resume.new(since(log[:cut], resume.since))
-    assert read == log
-
-
-def test_reading_may_begin_at_a_time() -> None:
-    resume = Resume()
-    resume.begin(datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC))
-    assert resume.since == "2026-03-01T12:00:05Z"
-    log = lines("04.9", "05.0", "06")
-    assert list(resume.new(log)) == log[1:]
-    assert list(resume.new(log)) == []
-
-
-@pytest.mark.parametrize(
-    ("stamp", "expected"),
-    [
-        ("2026-03-01T12:00:00.123456789Z", "2026-03-01T12:00:00.123456789Z"),
-        ("2026-03-01T12:00:00.123456789+08:00", "2026-03-01T04:00:00.123456789Z"),
-        ("2026-03-01T12:00:00-01:30", "2026-03-01T13:30:00Z"),
-    ],
-)
-def test_times_are_told_in_utc_and_keep_their_digits(stamp: str, expected: str) -> None:
-    assert utc(stamp.encode()) == expected.encode()
-
-
-def test_a_long_line_is_put_together_from_its_pieces() -> None:
-    piece = b"x" * PIECE_BYTES
-    assert whole(piece + b"2026-03-01T12:00:00.1Z " + piece + b"2026-03-01T12:00:00.2Z end") == piece * 2 + b"end"
-    assert whole(piece + b"2026") == piece + b"2026"
-
-
-def test_the_archive_gives_back_what_was_stored_run_by_run(tmp_path: Path) -> None:
-    archive = Archive(f"file://{tmp_path}/archive")
-    assert archive.logs("j1") == {}
-    for run, text in enumerate([b"first", b"second"]):
-        archive.store("j1", RunLog("pod", 1, "main", run), [text, b"\xff\0"])
-    archive.store("j1", RunLog("pod", 0, "init.0", 0), [])
-    archive.store("j2", RunLog("other", 0, "main", 0), [])
-    files = archive.logs("j1")["pod"]
-    assert [name for name, _ in files] == ["init.0", "main", "main"]
-    assert [list(archive.read(path)) for _, path in files] == [[], [b"first", b"\xff\0"], [b"second", b"\xff\0"]]
-    assert archive.has("j1", RunLog("pod", 1, "main", 1))
-    assert not archive.has("j1", RunLog("pod", 1, "main", 2))
-    archive.remove("j1")
-    archive.remove("j1")
-    assert (archive.logs("j1"), list(archive.logs("j2"))) == ({}, ["other"])
-
-
-def test_a_log_that_breaks_off_is_not_stored(tmp_path: Path) -> None:
-    def broken() -> Any:
-        yield b"first"
-        raise ClusterAway("broken")
-
-    archive = Archive(str(tmp_path))
-    with pytest.raises(ClusterAway):
-        archive.store("j1", RunLog("pod", 0, "main", 0), broken())
-    assert archive.logs("j1") == {}
-
-
-def test_an_archive_that_cannot_be_written_is_away(tmp_path: Path) -> None:
-    (tmp_path / "archive").write_text("not a directory")
-    with pytest.raises(ClusterAway, match="archive"):
-        Archive(f"{tmp_path}/archive").store("j1", RunLog("pod", 0, "main", 0), [])
-
-
-@pytest.mark.parametrize(("age", "late"), [(59, False), (61, True)])
-def test_logs_are_waited_for_from_the_later_of_the_end_and_the_stop(age: int, late: bool) -> None:
-    assert too_late(NOW, NOW - timedelta(hours=1), NOW - timedelta(seconds=age), 60.0) is late
-    assert too_late(NOW, NOW - timedelta(seconds=age), NOW - timedelta(hours=1), 60.0) is late
 
 
 @pytest.mark.parametrize(

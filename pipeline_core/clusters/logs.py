@@ -1,19 +1,48 @@
-"""Reading the logs of a job: one file per container of each try, merged by time."""
+"""The logs of a job, whatever runs it: the tries that are asked for, and their files merged by time."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
 
-from pipeline_core.clusters.base import LogLine, LogQuery
+from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
 
 FOLLOW_SECONDS = 0.1
+SIGN_OF_LIFE_SECONDS = 1.0
 _BLOCK = 64 * 1024
+
+Try = tuple[int, ReplicaKey]
+"""One try of a replica, with the attempt of the whole TaskSet that it belongs to."""
+
+
+def chosen(query: LogQuery, tries: Iterable[Try]) -> frozenset[Try]:
+    """The tries whose lines are asked for.
+
+    A replica's tries are counted from 0, whether it was tried again alone or with its TaskSet; each replica's last is
+    chosen where the query names none. Raises NoSuchAttempt.
+    """
+    replicas: dict[tuple[str, int], list[Try]] = defaultdict(list)
+    for one in sorted(set(tries)):
+        key = one[1]
+        if query.role in (None, key.role) and query.index in (None, key.index):
+            replicas[key.role, key.index].append(one)
+    if query.attempt is None:
+        return frozenset(known[-1] for known in replicas.values())
+    found = frozenset(known[query.attempt] for known in replicas.values() if query.attempt < len(known))
+    # The first one may be yet to come.
+    if query.attempt > 0 and not found:
+        last = max(map(len, replicas.values()), default=0) - 1
+        raise NoSuchAttempt(
+            f"There is no attempt {query.attempt}: the last is {last}."
+            if last >= 0
+            else f"There is no attempt {query.attempt}: nothing has run yet."
+        )
+    return found
 
 
 class LogReader:
@@ -27,11 +56,8 @@ class LogReader:
     def rest(self) -> Iterator[LogLine]:
         """What came since. No file stays open between blocks: a job may have more logs than a process may open."""
         while block := self._block():
-            whole = block.rfind(b"\n") + 1
-            if not whole:
-                return
-            self._offset += whole
-            yield from self._parse(block[:whole])
+            self._offset += len(block)
+            yield from self._parse(block)
 
     def skip_to_last(self, count: int) -> None:
         """Leave out all but the last `count` lines that are there now."""
@@ -50,12 +76,18 @@ class LogReader:
         self._offset = position + data.rfind(b"\n") + 1 - kept
 
     def _block(self) -> bytes:
+        """Whole lines; nothing when no line has ended since."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                return file.read(_BLOCK)
+                data = b""
+                while b"\n" not in data:
+                    if not (more := file.read(_BLOCK)):
+                        return b""
+                    data += more
         except FileNotFoundError:
             return b""
+        return data[: data.rfind(b"\n") + 1]
 
     def _parse(self, data: bytes) -> Iterator[LogLine]:
         for line in data.decode("utf-8", "replace").split("\n")[:-1]:
@@ -65,15 +97,17 @@ class LogReader:
 
 def read(
     query: LogQuery, find: Callable[[], Iterable[tuple[Path, str]]], over: Callable[[], bool]
-) -> Iterator[LogLine]:
+) -> Iterator[LogLine | None]:
     """The lines of the files that `find` names, merged by time.
 
-    With `query.follow`, looks for more, also for more files, until `over` says that what is followed has ended.
+    With `query.follow`, looks for more, also for more files, until `over` says that what is followed has ended and the
+    query that no more will come; None is a sign of life when there are none.
     """
     readers: dict[Path, LogReader] = {}
     first = True
+    told = float("-inf")
     while True:
-        last = not query.follow or over()
+        last = not query.follow or (over() and query.finished())
         for path, source in find():
             if path not in readers:
                 readers[path] = LogReader(path, source)
@@ -82,8 +116,14 @@ def read(
         lines: Iterable[LogLine] = heapq.merge(*(reader.rest() for reader in readers.values()), key=attrgetter("time"))
         if first and query.tail is not None:
             lines = deque(lines, maxlen=query.tail)
-        yield from (line for line in lines if query.since is None or line.time >= query.since)
+        for line in lines:
+            if query.since is None or line.time >= query.since:
+                told = time.monotonic()
+                yield line
         if last:
             return
+        if time.monotonic() - told >= SIGN_OF_LIFE_SECONDS:
+            told = time.monotonic()
+            yield None
         first = False
         time.sleep(FOLLOW_SECONDS)

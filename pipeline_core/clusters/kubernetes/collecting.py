@@ -1,0 +1,214 @@
+"""Bringing logs into the archive: whole ones of runs that are over, and pieces of those that go on.
+
+A node keeps a container's log only as long as its pod is there, and of a long one only the end. So the process that watches
+the cluster also asks, again and again, for what running containers have written since.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from itertools import chain
+from typing import Any
+
+import structlog
+
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.kubernetes.api import Api, refusals
+from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveAway, RunLog
+from pipeline_core.clusters.kubernetes.objects import JOB
+from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
+from pipeline_core.clusters.kubernetes.podview import Container, PodView
+
+log = structlog.get_logger(__name__)
+
+ROUND_SECONDS = 30.0
+"""How often a running container is asked for its log, when there are not too many of them."""
+REQUESTS_PER_SECOND = 50
+AT_A_TIME = 4
+PIECE_BYTES = 4 * 1024 * 1024
+ARCHIVE_AWAY_SECONDS = 24 * 3600.0
+"""How long pods that have ended are kept for an archive that cannot be used."""
+
+Pod = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a container, where the cluster has it and where the archive has it."""
+
+    job_id: str
+    namespace: str
+    uid: str
+    log: RunLog
+
+
+def store(api: Api, archive: Archive, pod: Pod) -> None:
+    """Put the logs of a pod's containers that are not running any more into the archive: all runs that the cluster still
+    has and the archive has not. Raises ClusterAway."""
+    view = PodView(pod, now())
+    for place, container in enumerate(view.logged):
+        for number, previous in ((container.restarts - 1, True), (container.restarts, False)):
+            over = previous or view.phase_ended or (container.began and not container.running)
+            run = _run(view, place, container, number)
+            stored = archive.has(run.job_id, run.log) if number >= 0 and over else True
+            if stored and (previous or view.settled or not over):
+                continue
+            lines = _whole(api, archive, run, previous=previous) if container.began else iter(())
+            first = next(lines, None)
+            # An empty log is stored in the end, so that the archive knows of all containers.
+            if first is not None or (view.phase_ended and not previous and not stored):
+                archive.store(run.job_id, run.log, chain([first] if first else [], lines))
+
+
+class Archiving(Enum):
+    """How far the logs of a pod that has ended are in the archive. LATE: not, though they have been waited for."""
+
+    UNDER_WAY = "under way"
+    LATE = "late"
+    DONE = "done"
+
+
+def waited(at: datetime, ended: datetime | None, stopped: datetime | None) -> float:
+    """For how many seconds the logs of a pod could have been stored."""
+    since = max((moment for moment in (ended, stopped) if moment), default=datetime.min.replace(tzinfo=UTC))
+    return (at - since).total_seconds()
+
+
+def standing(error: ClusterAway, seconds: float, wait_seconds: float) -> Archiving:
+    """What becomes of logs that cannot be stored: a log that cannot be read is given up after the wait, with a node it
+    may be gone for good; the archive is waited for longer, while nothing but the pod's deletion has to wait with it."""
+    if seconds <= wait_seconds:
+        return Archiving.UNDER_WAY
+    if not isinstance(error, ArchiveAway) or seconds > ARCHIVE_AWAY_SECONDS:
+        return Archiving.DONE
+    return Archiving.LATE
+
+
+def store_running(api: Api, archive: Archive, pod: Pod) -> None:
+    """Put what a pod's running containers have written so far into the archive. Raises ClusterAway."""
+    for run in _running(pod):
+        _add(api, archive, run, _where_it_stands(archive, run))
+
+
+class Collector:
+    """Goes round the running containers of some namespaces, with a place in each log to go on from."""
+
+    def __init__(self, api: Api, archive: Archive, namespaces: Collection[str], over: threading.Event) -> None:
+        self._api = api
+        self._archive = archive
+        self._namespaces = namespaces
+        self._over = over
+        self._places: dict[Run, Resume] = {}
+
+    def start(self) -> None:
+        """Collect in a thread of its own, until `over` is set."""
+        threading.Thread(target=self._go_round, daemon=True, name="logs").start()
+
+    def round(self) -> None:
+        """Ask every running container once. Raises ClusterAway when the pods cannot be listed."""
+        met: dict[Run, Resume] = {}
+        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="logs") as pool:
+            for pod in self._pods():
+                for run in _running(pod):
+                    if self._over.wait(1 / REQUESTS_PER_SECOND):
+                        pool.shutdown(cancel_futures=True)
+                        return
+                    pool.submit(self._visit, run, met)
+        self._places = met
+
+    def _go_round(self) -> None:
+        while not self._over.wait(ROUND_SECONDS):
+            try:
+                self.round()
+            except ClusterAway as error:
+                log.warning("logs not collected", error=error.message)
+
+    def _pods(self) -> Iterator[Pod]:
+        for namespace in self._namespaces:
+            with refusals("collecting logs"):
+                yield from self._api.items(f"/api/v1/namespaces/{namespace}/pods", JOB, fields="status.phase=Running")
+
+    def _visit(self, run: Run, met: dict[Run, Resume]) -> None:
+        """What fails is begun anew in the next round, from what the archive has then."""
+        try:
+            resume = self._places.get(run) or _where_it_stands(self._archive, run)
+            _add(self._api, self._archive, run, resume)
+        except ClusterAway as error:
+            log.warning("log not collected", job_id=run.job_id, pod=run.log.pod, error=error.message)
+        else:
+            met[run] = resume
+
+
+def _add(api: Api, archive: Archive, run: Run, resume: Resume) -> None:
+    """Add what came since, piece by piece."""
+    full = True
+    while full:
+        piece, size, first = [], 0, resume.count
+        for line in resume.new(_log(api, run, resume, ended=False)):
+            piece.append(line)
+            size += len(line)
+            if size >= PIECE_BYTES:
+                break
+        full = size >= PIECE_BYTES
+        if piece:
+            archive.add(run.job_id, run.log, first, piece)
+
+
+def _where_it_stands(archive: Archive, run: Run) -> Resume:
+    resume = Resume()
+    for _ in resume.new(archive.lines(run.job_id, run.log)):
+        pass
+    return resume
+
+
+def _whole(api: Api, archive: Archive, run: Run, *, previous: bool) -> Iterator[bytes]:
+    """What the archive has of a run, and then the rest.
+
+    Where the API server loses its node in the middle of a log, the log seems to end there: so its last line is asked for.
+    """
+    resume = Resume()
+    last = b""
+    for part in (archive.lines(run.job_id, run.log), _log(api, run, resume, previous=previous)):
+        for line in resume.new(part):
+            last = max(last, line, key=_place)
+            yield line
+    for line in container_log(api, run.namespace, run.log.pod, run.log.container, previous=previous, tail=1):
+        if _place(line) > _place(last):
+            raise ClusterAway(f"the log of {run.log.pod} broke off")
+
+
+def _place(line: bytes) -> tuple[bytes, bytes]:
+    """Sorts the lines of a log by time, and a torn line before itself."""
+    stamp, _, text = line.partition(b" ")
+    return stamp[:-1], text
+
+
+def _log(api: Api, run: Run, resume: Resume, *, previous: bool = False, ended: bool = True) -> Iterator[bytes]:
+    """What came since; `resume` is looked at when the first line is taken."""
+    since = resume.since
+    yield from container_log(
+        api, run.namespace, run.log.pod, run.log.container, previous=previous, since=since, ended=ended
+    )
+
+
+def _running(pod: Pod) -> Iterator[Run]:
+    try:
+        view = PodView(pod, now())
+    except (KeyError, ValueError):
+        # A pod that somebody else has given our label.
+        return
+    for place, container in enumerate(view.logged):
+        if container.running:
+            yield _run(view, place, container, container.restarts)
+
+
+def _run(view: PodView, place: int, container: Container, number: int) -> Run:
+    metadata = view.metadata
+    run_log = RunLog(str(metadata["name"]), place, container.name, number)
+    return Run(str(metadata["labels"][JOB]), str(metadata["namespace"]), str(metadata["uid"]), run_log)
