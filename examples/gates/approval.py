@@ -1,0 +1,28 @@
+"""AccessGate: parks every job that its selector takes, until somebody resumes it. Standard library only.
+
+python approval.py 9203
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Gate(BaseHTTPRequestHandler):
+    def do_POST(self):
+        header = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["header"]
+        what = " of ".join(filter(None, (header.get("taskName"), header.get("flowName")))) or header["jobName"]
+        answer = json.dumps({"decision": "suspend", "reason": f"{what} needs somebody's consent"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 64  # the service makes up to so many calls at a time; 5 would be the default
+
+
+if __name__ == "__main__":
+    Server(("127.0.0.1", int(sys.argv[1])), Gate).serve_forever()
