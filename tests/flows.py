@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from pipeline_core import wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow
-from pipeline_core.flows import runs
+from pipeline_core.flows import queries, runs
 from pipeline_core.flows.ids import new_flow_id
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.runs import Trigger
+from pipeline_core.settings import settings
+from pipeline_core.tokens.actor import SYSTEM
+from pipeline_core.wakeups import FlowOwed, RunOwed, Wakeup
+from tests.installation import Installation, wait_for
+from tests.integration.conftest import forget_settings
+from workers.app import FLOWS, configuration
 
 
 def entry(name: str, dag: Mapping[str, Sequence[str]], tasks: Mapping[str, Any] | None = None, **pipeline: Any) -> Any:
@@ -56,3 +68,55 @@ def begin(flow: StoredFlow, trigger: Trigger = Trigger.MANUAL, **fields: Any) ->
         run_id = runs.create(session, flow, **{"trigger": trigger, "execution_date": now(), "runner": "u1", **fields})
     assert run_id
     return run_id
+
+
+@contextmanager
+def at_home_in(service: Installation) -> Iterator[None]:
+    """This process as one of the installation's own: it starts runs there, and calls the others."""
+    environment = {name: value for name, value in service.environment.items() if name.startswith("PIPELINE_")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        forget_settings()
+        app = Celery("tests")
+        app.config_from_object(configuration(settings()))
+
+        def send(calls: Sequence[Wakeup]) -> None:
+            for call in calls:
+                with suppress(OperationalError):
+                    match call:
+                        case RunOwed(run_id):
+                            app.send_task("flow.advance", (run_id,), queue=FLOWS, retry=False)
+                        case FlowOwed(flow_id):
+                            app.send_task("flow.admit", (flow_id,), queue=FLOWS, retry=False)
+
+        patch.setattr(wakeups, "_publisher", [send])
+        try:
+            yield
+        finally:
+            app.close()
+    forget_settings()
+
+
+def run_of(run_id: str) -> dict[str, Any]:
+    """The detail of a run, with its tasks by name."""
+    with transaction() as session:
+        found = queries.detail(session, run_id, SYSTEM)
+    return {**found, "tasks": {task["name"]: task for task in found["tasks"]}}
+
+
+def wait_run(run_id: str, *states: str, seconds: float = 60.0) -> dict[str, Any]:
+    """The run's detail once it is in one of these states."""
+    return wait_for(
+        lambda: found if (found := run_of(run_id))["state"] in states else None,
+        f"{run_id} to be {' or '.join(states)}",
+        seconds,
+    )
+
+
+def wait_task(run_id: str, task: str, *states: str) -> dict[str, Any]:
+    """A task of the run once it is in one of these states."""
+    return wait_for(
+        lambda: found if (found := run_of(run_id)["tasks"][task])["state"] in states else None,
+        f"{task} of {run_id} to be {' or '.join(states)}",
+    )

@@ -33,7 +33,6 @@ from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.jobs.submission import Submission, store
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
-from pipeline_core.taskset.document import KIND
 from pipeline_core.tokens.actor import SYSTEM, Actor
 from pipeline_core.wakeups import RunOwed
 
@@ -117,7 +116,7 @@ def _submit(session: Session, run_id: str, owed: Owed) -> None:
     debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
     document = taskset.build(task, template, prepared, run.facts, run.global_values, run.site, lent, debug_seconds)
     job_id = new_job_id(now())
-    submission = Submission.parse(_body(run, task, document))
+    submission = _submission(run, task, document)
     actor = Actor(name=run.facts.runner, request_id=run.request_id)
     store(session, submission, actor, job_id=job_id, run_id=run_id)
     ports.lend(session, lent, job_id)
@@ -125,13 +124,13 @@ def _submit(session: Session, run_id: str, owed: Owed) -> None:
     faults.reach(Point.TASK_SUBMITTING, owed[0])
 
 
-def _body(run: Frozen, task: Task, document: Mapping[str, Any]) -> dict[str, Any]:
+def _submission(run: Frozen, task: Task, document: Mapping[str, Any]) -> Submission:
     """What a person would submit; by the header, selectors and gates know what the job is for."""
-    return {
-        "userID": run.facts.runner,
-        "jobName": f"{run.flow.name}-{task.name}",
-        "jobKind": KIND,
-        "header": {
+    return Submission.of_taskset(
+        document,
+        user_id=run.facts.runner,
+        name=f"{run.flow.name}-{task.name}",
+        header={
             "flowName": run.flow.name,
             "taskName": task.name,
             "runID": run.facts.id,
@@ -139,8 +138,7 @@ def _body(run: Frozen, task: Task, document: Mapping[str, Any]) -> dict[str, Any
             "project": run.facts.project,
             "template": task.template,
         },
-        "job": document,
-    }
+    )
 
 
 def _settle(session: Session, run_id: str, owed: Owed, **values: Any) -> None:

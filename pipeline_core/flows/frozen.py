@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,14 +17,12 @@ from pipeline_core.flows import documents
 from pipeline_core.flows.catalogue import Catalogue
 from pipeline_core.flows.engine import Plan, plan_of
 from pipeline_core.flows.flow import Flow
+from pipeline_core.flows.remembered import Remembered
 from pipeline_core.flows.site import Site
 from pipeline_core.flows.taskset import RunFacts
 from pipeline_core.flows.templates import RESERVED, Behaviour, canonical, read_templates
 from pipeline_core.flows.triggers import Trigger
 from pipeline_core.settings import settings
-
-KEPT = 64
-"""Runs whose definition a process remembers."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +74,8 @@ def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, e
 
 def definition(session: Session, run_id: str) -> Frozen:
     """The run's definition, read once in each process. The run must be there."""
-    with _lock:
-        if known := _known.get(run_id):
-            return known
+    if known := _known.get(run_id):
+        return known
     row = session.execute(_READ.where(StoredRun.id == run_id)).one()
     flow = documents.stored_flow(row.entry)
     read = Frozen(
@@ -98,10 +94,7 @@ def definition(session: Session, run_id: str) -> Frozen:
         templates=row.templates,
         global_values=row.global_values,
     )
-    with _lock:
-        _known[run_id] = read
-        while len(_known) > KEPT:
-            del _known[next(iter(_known))]
+    _known.keep(run_id, read)
     return read
 
 
@@ -117,5 +110,4 @@ _READ = select(
     RunDocument.templates,
     RunDocument.global_values,
 ).join(RunDocument, RunDocument.run_id == StoredRun.id)
-_known: dict[str, Frozen] = {}
-_lock = threading.Lock()
+_known = Remembered[Frozen]()

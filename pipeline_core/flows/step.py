@@ -54,17 +54,17 @@ def advance(run_id: str) -> None:
 
     Another one at work on the run looks again before it ends, so that nobody waits for it.
     """
-    while True:
-        while _step(run_id):
-            pass
-        if not attempts.carry_out(run_id, AT_ONCE):
-            return
+    more = True
+    while _step(run_id) or more:
+        more = attempts.carry_out(run_id, AT_ONCE) == AT_ONCE
 
 
 @again_if_contended
 def _step(run_id: str) -> bool:
     """Take in what is known by now; whether that was anything."""
     found = _read_outputs(run_id)
+    if found is None:
+        return False
     with transaction() as session:
         run = record.lock_if_free(session, run_id)
         if run is None:
@@ -97,14 +97,21 @@ def _step(run_id: str) -> bool:
     return True
 
 
-def _read_outputs(run_id: str) -> dict[str, Output]:
-    """What the jobs have written that are known to have succeeded: that takes long, and is done while nobody waits."""
+def _read_outputs(run_id: str) -> dict[str, Output] | None:
+    """What the jobs have written that are known to have succeeded: that takes long, and is done while nobody waits.
+
+    None when no job has changed.
+    """
     with transaction() as session:
-        signalled = select(_SIGNAL.c.job_id).where(_SIGNAL.c.run_id == run_id).order_by(_SIGNAL.c.id).limit(SIGNALS)
-        succeeded = session.scalars(
-            select(_JOB.c.id).where(_JOB.c.id.in_(signalled), _JOB.c.state == JobState.SUCCEEDED)
+        changed = session.execute(
+            select(_SIGNAL.c.job_id, _JOB.c.state)
+            .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
+            .where(_SIGNAL.c.run_id == run_id)
+            .order_by(_SIGNAL.c.id)
+            .limit(SIGNALS)
         ).all()
-    return {job_id: outputs.read(job_id) for job_id in succeeded}
+    succeeded = dict.fromkeys(job_id for job_id, state in changed if state == JobState.SUCCEEDED)
+    return {job_id: outputs.read(job_id) for job_id in succeeded} if changed else None
 
 
 def _standing(session: Session, job_ids: Collection[str]) -> Sequence[_Standing]:

@@ -76,6 +76,25 @@ class Submission:
             namespace=_namespace(job, namespace),
         )
 
+    @classmethod
+    def of_taskset(
+        cls, taskset: Mapping[str, Any], *, user_id: str, name: str, header: Mapping[str, Any]
+    ) -> Submission:
+        """A job of the service's own, of a TaskSet that keeps to the schema, in the default namespace.
+
+        Raises WrongParameter when this installation does not run such a one.
+        """
+        schema.check_size(taskset)
+        pod_rules.check_submitted(taskset)
+        return cls(
+            user_id=user_id,
+            name=name,
+            kind=document.KIND,
+            header=header,
+            job=taskset,
+            namespace=settings().namespaces[0],
+        )
+
     @property
     def is_taskset(self) -> bool:
         """Whether the job needs no translation."""

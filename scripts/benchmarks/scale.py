@@ -9,14 +9,16 @@ from dataclasses import dataclass
 class Scale:
     """Every measurement is taken in `rounds`, each of the service and then of the baseline.
 
-    `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all.
+    `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
+    a flow has `tasks`.
     """
 
     rounds: int
     jobs: int
     seconds: float
     samples: int
+    tasks: int
 
 
-FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200)
-QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5)
+FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200, tasks=1000)
+QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5, tasks=20)

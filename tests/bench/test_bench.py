@@ -14,6 +14,7 @@ ROWS = {
     "jobs_per_second": {"huey", "worker_processes"},
     "submit_per_second": {"p99_ratio", "latency_ms", "baseline_latency_ms"},
     "launch_latency_ms": {"latency_ms", "baseline_latency_ms"},
+    "flow_task_overhead_ms": {"wide", "deep"},
 }
 
 

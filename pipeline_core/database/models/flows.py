@@ -78,7 +78,10 @@ class StoredBackfill(Base):
 
 
 class StoredRun(Base):
-    """A run of a flow, however it was started. `only` is the key of the task that runs alone, or empty."""
+    """A run of a flow, however it was started. `only` is the key of the task that runs alone, or empty.
+
+    `token` is another one after each change of its tasks: whoever remembers them with it need not read them again.
+    """
 
     __tablename__ = "runs"
 
@@ -91,6 +94,7 @@ class StoredRun(Base):
     reason: Mapped[str] = mapped_column(default="")
     blocked_by: Mapped[str] = mapped_column(default="")
     dismissed: Mapped[bool] = mapped_column(default=False)
+    token: Mapped[str] = mapped_column(default="")
     creator: Mapped[str]
     runner: Mapped[str]
     request_id: Mapped[str] = mapped_column(default="")

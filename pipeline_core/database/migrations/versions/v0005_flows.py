@@ -82,6 +82,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("blocked_by", sa.Text(), nullable=False),
         sa.Column("dismissed", sa.Boolean(), nullable=False),
+        sa.Column("token", sa.Text(), nullable=False),
         sa.Column("creator", sa.Text(), nullable=False),
         sa.Column("runner", sa.Text(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),

@@ -1,0 +1,88 @@
+"""Runs of flows in a whole installation: their tasks are jobs as any other, and go the whole way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline_core.flows import control
+from pipeline_core.flows.runs import Trigger
+from pipeline_core.tokens.actor import Actor
+from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
+from tests.installation import Installation
+from tests.plugin_server import PluginServer
+
+ADMIN = Actor(name="admin", admin=True)
+DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+
+
+@pytest.fixture
+def here(service: Installation) -> Iterator[Installation]:
+    with at_home_in(service):
+        yield service
+
+
+def test_a_diamond_runs_in_order_and_its_jobs_are_jobs(here: Installation, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    tasks = {task: {"script": f"echo {task} >> {order}"} for task in DIAMOND}
+    run = wait_run(begin(store(entry("sys-diamond", DIAMOND, tasks))), "succeeded", "failed")
+    assert run["state"] == "succeeded", run
+    assert order.read_text().split() in ([*"abcd"], [*"acbd"])
+    for task in run["tasks"].values():
+        job = here.job(task["jobID"])
+        assert (job["state"], job["startAt"], job["finishedAt"]) == ("succeeded", task["startAt"], task["finishedAt"])
+
+
+def test_a_failed_task_is_tried_again_and_the_run_can_be_retried(here: Installation, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    script = f"echo try >> {mark}; test $(wc -l < {mark}) -ge 3"
+    run_id = begin(store(entry("sys-retried", {"a": [], "b": ["a"]}, {"a": {"script": script, "retry": 1}})))
+    run = wait_run(run_id, "failed")
+    assert run["tasks"]["a"]["attempt"] == 2
+    assert "exit code 1" in run["reason"]
+    control.retry(run_id, ADMIN)
+    run = wait_run(run_id, "succeeded")
+    assert (run["tasks"]["a"]["attempt"], run["tasks"]["b"]["attempt"]) == (3, 1)
+
+
+def test_a_run_that_is_stopped_leaves_nothing_running(here: Installation) -> None:
+    run_id = begin(store(entry("sys-stopped", {"a": [], "b": ["a"]}, {"a": {"script": "sleep 300"}})))
+    job_id = wait_task(run_id, "a", "running")["jobID"]
+    control.stop(run_id, ADMIN)
+    assert here.wait_state(job_id, "stopped")["reason"] == f"the run {run_id} was stopped"
+    assert run_of(run_id)["state"] == "stopped"
+
+
+def test_a_gate_holds_a_task_up_by_its_header_until_it_is_resumed(here: Installation, plugins: PluginServer) -> None:
+    def gate(packet: dict[str, Any]) -> dict[str, Any]:
+        return {"decision": "suspend" if packet["header"]["taskName"] == "b" else "pass", "reason": "later"}
+
+    here.register(
+        "flow-gate",
+        {
+            "pluginType": "AccessGate",
+            "callAddress": plugins.plugin("/gate", gate),
+        },
+    )
+    run_id = begin(store(entry("sys-gated", {"a": [], "b": ["a"]})))
+    task = wait_task(run_id, "b", "suspended")
+    assert run_of(run_id)["state"] == "running"
+    here.put(f"/v1/job/resume/{task['jobID']}")
+    assert wait_run(run_id, "succeeded")["tasks"]["b"]["attempt"] == 1
+
+
+def test_a_debug_pod_says_how_to_get_in(here: Installation) -> None:
+    run_id = begin(store(entry("sys-debug", {"a": []}, {"a": {"script": "false"}})), Trigger.DEBUG, only="a")
+    assert "cd /proc/" in wait_task(run_id, "a", "running")["reason"]
+    job_id = run_of(run_id)["tasks"]["a"]["jobID"]
+    control.clear(run_id, ADMIN)
+    here.wait_state(job_id, "stopped")
+
+
+def test_a_task_that_takes_too_long_fails(here: Installation) -> None:
+    tasks = {"a": {"script": "sleep 300", "timeout": 1}}
+    run = wait_run(begin(store(entry("sys-timeout", {"a": []}, tasks))), "failed")
+    assert "DeadlineExceeded" in run["tasks"]["a"]["reason"]
