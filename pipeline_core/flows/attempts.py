@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import ColumnElement, Row, func, select, tuple_, update
+from sqlalchemy import Row, bindparam, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import faults
@@ -42,11 +42,19 @@ _ATTEMPT = table(TaskAttempt)
 _TASK = table(StoredTask)
 _OWED = (
     select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id, _ATTEMPT.c.stop)
-    .where(_ATTEMPT.c.owed)
+    .where(_ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.owed)
     .order_by(_ATTEMPT.c.due_at)
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+_THIS = (
+    _ATTEMPT.c.run_id == bindparam("of_run"),
+    _ATTEMPT.c.key == bindparam("of_key"),
+    _ATTEMPT.c.attempt == bindparam("of_attempt"),
+)
+_STILL_OWED = select(_ATTEMPT.c.owed).where(*_THIS).with_for_update()
+_SETTLED = update(_ATTEMPT).where(*_THIS).values(owed=False)
+_SUBMITTED = _SETTLED.values(job_id=bindparam("job_id"))
 _WRONG = (WrongParameter, MissingParameter, Fault)
 
 Owed = tuple[str, int]
@@ -97,10 +105,10 @@ def _next(run_id: str, put_off: set[Owed]) -> bool:
 
 
 def _take(session: Session, run_id: str, put_off: Collection[Owed]) -> Row[Any, Any, Any, Any] | None:
-    query = _OWED.where(_ATTEMPT.c.run_id == run_id)
+    query = _OWED
     if put_off:
         query = query.where(tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).not_in(put_off))
-    return session.execute(query).one_or_none()
+    return session.execute(query, {"of_run": run_id}).one_or_none()
 
 
 def _submit(session: Session, run_id: str, owed: Owed) -> None:
@@ -141,13 +149,11 @@ def _submission(run: Frozen, task: Task, document: Mapping[str, Any]) -> Submiss
     )
 
 
-def _settle(session: Session, run_id: str, owed: Owed, **values: Any) -> None:
-    session.execute(update(_ATTEMPT).where(*_is(run_id, owed)).values(owed=False, **values))
-
-
-def _is(run_id: str, owed: Owed) -> tuple[ColumnElement[bool], ...]:
+def _settle(session: Session, run_id: str, owed: Owed, job_id: str | None = None) -> None:
+    """Nothing is owed any more for this attempt, whose job has been submitted if there is a `job_id`."""
     key, attempt = owed
-    return _ATTEMPT.c.run_id == run_id, _ATTEMPT.c.key == key, _ATTEMPT.c.attempt == attempt
+    known = {"of_run": run_id, "of_key": key, "of_attempt": attempt}
+    session.execute(*((_SUBMITTED, {**known, "job_id": job_id}) if job_id else (_SETTLED, known)))
 
 
 @again_if_contended
@@ -156,7 +162,7 @@ def _give_up(run_id: str, owed: Owed, reason: str) -> None:
     log.info("task cannot be submitted", run_id=run_id, task=owed[0], reason=reason)
     with transaction() as session:
         run = record.lock(session, run_id)
-        if session.scalar(select(_ATTEMPT.c.owed).where(*_is(run_id, owed)).with_for_update()):
+        if session.scalar(_STILL_OWED, {"of_run": run_id, "of_key": owed[0], "of_attempt": owed[1]}):
             _settle(session, run_id, owed)
             record.take_in(session, run, [JobChanged(*owed, JobState.FAILED, reason, hopeless=True)], now())
 

@@ -127,6 +127,8 @@ FAIL_FAST = "not started, as another task failed"
 """Why tasks of a run with `fail_fast` are `stopped` though nobody stopped them."""
 
 _ENDED_BADLY = (TaskState.FAILED, TaskState.STOPPED)
+_DONE = tuple(state for state in TaskState if state.done)
+_LOST = tuple(state for state in TaskState if state.lost)
 _SEEN = {
     JobState.WAITING: TaskState.WAITING,
     JobState.SUSPENDED: TaskState.SUSPENDED,
@@ -293,7 +295,7 @@ def _passed_on(run: Run) -> tuple[Run, list[str]]:
     for name, before in run.plan.dag.upstream.items():
         task = run.tasks[name]
         # A skipped or marked task lets nothing pass before those upstream of it are done.
-        cause = next((other for other in before if other in lost), None)
+        cause = next((other for other in before if other in lost), None) if lost else None
         open_ = cleared.issuperset(before)
         if not task.active and task.state in (TaskState.WAITING, TaskState.UPSTREAM_FAILED):
             state = TaskState.UPSTREAM_FAILED if cause else TaskState.WAITING
@@ -303,9 +305,9 @@ def _passed_on(run: Run) -> tuple[Run, list[str]]:
                 task = changed[name] = replace(task, state=state, reason=f"because of {cause}" if cause else "")
             if state is TaskState.WAITING and open_:
                 ready.append(name)
-        if task.state.done and open_:
+        if open_ and task.state in _DONE:
             cleared.add(name)
-        if task.state.lost or cause:
+        if cause or task.state in _LOST:
             lost.add(name)
     return _with(run, changed), ready
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import TextClause, insert, select, text, tuple_, update
+from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import wakeups
@@ -26,6 +26,9 @@ from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.settings import settings
 from pipeline_core.tokens.actor import Actor
 
+_RUN = select(StoredRun).where(StoredRun.id == bindparam("run_id"))
+_LOCKED = _RUN.with_for_update(key_share=True)
+_IF_FREE = _RUN.with_for_update(key_share=True, skip_locked=True)
 _TASK = table(StoredTask)
 _ATTEMPT = table(TaskAttempt)
 _TASKS = select(_TASK.c.key, _TASK.c.state, _TASK.c.attempt, _TASK.c.active, _TASK.c.tries, _TASK.c.reason).order_by(
@@ -42,6 +45,7 @@ _WRITE: TextClause = text(
     " AS new (key, state, attempt, active, tries, reason, output, started_at, finished_at, fresh)"
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
+_INSERT_ATTEMPT = insert(_ATTEMPT)
 _known = Remembered[tuple[str, Run]]()
 _UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
 
@@ -61,7 +65,7 @@ def lock(session: Session, run_id: str) -> StoredRun:
     Whoever did not get it meanwhile (`lock_if_free`) is called again afterwards.
     """
     wakeups.after_commit(session, wakeups.RunOwed(run_id))
-    run = session.scalar(select(StoredRun).where(StoredRun.id == run_id).with_for_update(key_share=True))
+    run = session.scalar(_LOCKED, {"run_id": run_id})
     if run is None:
         raise NotFound(f"There is no run {shown(run_id)}.")
     return run
@@ -69,9 +73,7 @@ def lock(session: Session, run_id: str) -> StoredRun:
 
 def lock_if_free(session: Session, run_id: str) -> StoredRun | None:
     """The run, locked; None when another one holds it, or there is none."""
-    return session.scalar(
-        select(StoredRun).where(StoredRun.id == run_id).with_for_update(key_share=True, skip_locked=True)
-    )
+    return session.scalar(_IF_FREE, {"run_id": run_id})
 
 
 def lock_visible(session: Session, run_id: str, actor: Actor) -> StoredRun:
@@ -177,7 +179,7 @@ def _write_commands(session: Session, run: StoredRun, commands: Iterable[Command
     stopped = [command for command in commands if isinstance(command, StopJob)]
     if submitted:
         session.execute(
-            insert(_ATTEMPT),
+            _INSERT_ATTEMPT,
             [
                 {
                     "run_id": run.id,

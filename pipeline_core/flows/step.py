@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Row, delete, exists, select
+from sqlalchemy import Row, bindparam, delete, exists, select
 from sqlalchemy.orm import Session
 
 from pipeline_core import faults
@@ -29,10 +29,15 @@ from pipeline_core.wakeups import RunOwed
 AT_ONCE = 50
 """Attempts that are carried out until the next look at what has happened meanwhile."""
 
-SIGNALS = 1000
-"""Signals taken in at once."""
-
 _SIGNAL, _JOB, _ATTEMPT = table(RunSignal), table(Job), table(TaskAttempt)
+_SIGNALS = (
+    select(_SIGNAL.c.id, _SIGNAL.c.job_id, _JOB.c.state)
+    .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
+    .where(_SIGNAL.c.run_id == bindparam("run_id"))
+    .order_by(_SIGNAL.c.id)
+    .limit(1000)
+)
+_SEEN = delete(_SIGNAL).where(_SIGNAL.c.id.in_(bindparam("ids", expanding=True)))
 _Standing = Row[Any, Any, Any, Any, Any, Any, Any]
 _STANDING = (
     select(
@@ -45,6 +50,7 @@ _STANDING = (
         _JOB.c.finished_at,
     )
     .join(_JOB, _JOB.c.id == _ATTEMPT.c.job_id)
+    .where(_JOB.c.id.in_(bindparam("job_ids", expanding=True)))
     .order_by(_JOB.c.finished_at, _ATTEMPT.c.key)
 )
 
@@ -69,21 +75,14 @@ def _step(run_id: str) -> bool:
         run = record.lock_if_free(session, run_id)
         if run is None:
             return False
-        seen = session.execute(
-            select(_SIGNAL.c.id, _SIGNAL.c.job_id)
-            .where(_SIGNAL.c.run_id == run_id)
-            .order_by(_SIGNAL.c.id)
-            .limit(SIGNALS)
-        ).all()
+        seen = session.execute(_SIGNALS, {"run_id": run_id}).all()
         if not seen:
             return False
         jobs = _standing(session, {signal.job_id for signal in seen})
         # What has succeeded since is looked at in the next step, when its output has been read.
         later = {job.id for job in jobs if job.state == JobState.SUCCEEDED and job.id not in found}
         taken = [job for job in jobs if job.id not in later]
-        session.execute(
-            delete(_SIGNAL).where(_SIGNAL.c.id.in_([signal.id for signal in seen if signal.job_id not in later]))
-        )
+        session.execute(_SEEN, {"ids": [signal.id for signal in seen if signal.job_id not in later]})
         record.take_in(
             session,
             run,
@@ -103,19 +102,13 @@ def _read_outputs(run_id: str) -> dict[str, Output] | None:
     None when no job has changed.
     """
     with transaction() as session:
-        changed = session.execute(
-            select(_SIGNAL.c.job_id, _JOB.c.state)
-            .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
-            .where(_SIGNAL.c.run_id == run_id)
-            .order_by(_SIGNAL.c.id)
-            .limit(SIGNALS)
-        ).all()
-    succeeded = dict.fromkeys(job_id for job_id, state in changed if state == JobState.SUCCEEDED)
+        changed = session.execute(_SIGNALS, {"run_id": run_id}).all()
+    succeeded = dict.fromkeys(signal.job_id for signal in changed if signal.state == JobState.SUCCEEDED)
     return {job_id: outputs.read(job_id) for job_id in succeeded} if changed else None
 
 
 def _standing(session: Session, job_ids: Collection[str]) -> Sequence[_Standing]:
-    return session.execute(_STANDING.where(_JOB.c.id.in_(job_ids))).all()
+    return session.execute(_STANDING, {"job_ids": list(job_ids)}).all()
 
 
 def _event(job: _Standing, output: Output | None) -> JobChanged:
