@@ -1,8 +1,12 @@
-"""What the job of a task has written to `/output`."""
+"""What the job of a task has left behind: its output, and its metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from pipeline_core.jobs import results
 
@@ -27,3 +31,8 @@ def read(job_id: str) -> Output:
         if left.problem and not left.unknown:
             return Output(problem=left.problem)
     return Output()
+
+
+def metrics(session: Session, job_ids: Collection[str]) -> Mapping[str, list[Any]]:
+    """The metrics that these jobs left, by job."""
+    return {}
