@@ -33,6 +33,9 @@ def test_a_stage_s_limits_are_in_their_order() -> None:
         ("PIPELINE_STAGE_BUDGET_SECONDS", "soon", "PIPELINE_STAGE_BUDGET_SECONDS"),
         ("PIPELINE_CLUSTER_DRIVER", "cloud", '"cloud" is not one of local, kubernetes, null'),
         ("PIPELINE_PLUGIN_NETWORKS", "10.0.0.1/8", "PIPELINE_PLUGIN_NETWORKS"),
+        ("PIPELINE_HOST_PORTS", "30000-20000", "is no range of ports, as 20000-29999"),
+        ("PIPELINE_HOST_PORTS", "1-70000", "is no range of ports"),
+        ("PIPELINE_DEBUG_SECONDS", "0", "must be at least 1"),
         ("PIPELINE_SECRET_KEY", "hunter2", "must be keys of 32 bytes"),
     ],
 )

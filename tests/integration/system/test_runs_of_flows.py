@@ -86,3 +86,8 @@ def test_a_task_that_takes_too_long_fails(here: Installation) -> None:
     tasks = {"a": {"script": "sleep 300", "timeout": 1}}
     run = wait_run(begin(store(entry("sys-timeout", {"a": []}, tasks))), "failed")
     assert "DeadlineExceeded" in run["tasks"]["a"]["reason"]
+
+
+def test_an_output_that_there_is_not_fails_the_task_that_reads_it(here: Installation) -> None:
+    run_id = begin(store(entry("sys-unknown", {"a": []}, {"a": {"script": "echo {{z.output}}"}})))
+    assert "no output of a task z" in wait_run(run_id, "failed")["tasks"]["a"]["reason"]

@@ -77,6 +77,14 @@ def test_no_more_tasks_than_the_parallelism_are_under_way() -> None:
     assert play(run, ended("b"))[1] == [Submit("c", 1)]
 
 
+def test_events_that_come_together_are_all_taken_in_before_anything_more_starts() -> None:
+    run, _ = advance(begin(plan({"a": [], "b": [], "c": ["a"]})), Started())
+    run, commands = advance(run, ended("a"), ended("b", JobState.FAILED))
+    assert commands == (Finish(RunState.FAILED, "task b: exit 1"),)
+    assert states(run) == {"a": "succeeded", "b": "failed", "c": "stopped"}
+    assert advance(run, ended("a"), ended("b")) == (run, ())
+
+
 def test_a_failure_is_tried_again_first() -> None:
     run, commands = play(begin(plan({"a": []}, retries={"a": 1})), Started(), ended("a", JobState.FAILED))
     assert commands == [Submit("a", 2)]
