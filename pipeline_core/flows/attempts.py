@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import Row, bindparam, func, select, tuple_, update
+from sqlalchemy import Row, and_, bindparam, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import faults
@@ -21,7 +21,7 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredTask, TaskAttempt, table
 from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
 from pipeline_core.faults import Point
-from pipeline_core.flows import frozen, ports, preparation, record, taskset
+from pipeline_core.flows import frozen, outputs, ports, preparation, record, taskset
 from pipeline_core.flows.engine import JobChanged
 from pipeline_core.flows.faults import Fault
 from pipeline_core.flows.flow import Task
@@ -47,6 +47,21 @@ _OWED = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
+_TO_STOP = select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id).where(
+    _ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.owed, _ATTEMPT.c.stop
+)
+_WRITTEN = (
+    select(_TASK.c.output, _ATTEMPT.c.job_id)
+    .outerjoin(
+        _ATTEMPT,
+        and_(_ATTEMPT.c.run_id == _TASK.c.run_id, _ATTEMPT.c.key == _TASK.c.key, _ATTEMPT.c.attempt == _TASK.c.attempt),
+    )
+    .where(
+        _TASK.c.run_id == bindparam("of_run"),
+        _TASK.c.key == bindparam("of_key"),
+        _TASK.c.state.in_([state for state in TaskState if state.done]),
+    )
+)
 _THIS = (
     _ATTEMPT.c.run_id == bindparam("of_run"),
     _ATTEMPT.c.key == bindparam("of_key"),
@@ -65,16 +80,24 @@ class NoPorts(Exception):
     """So many ports in a row are not free."""
 
 
-def carry_out(run_id: str, limit: int | None = None) -> int:
-    """Submit and stop what the run owes, at most so many; how many it were. Raises Unavailable.
+def carry_out(run_id: str, limit: int) -> bool:
+    """Submit and stop what the run owes, at most so many; whether there may be more. Raises Unavailable.
 
     Several may do so at once: each attempt is the work of one of them. What waits for ports is owed on.
     """
     done = 0
     put_off: set[Owed] = set()
-    while (limit is None or done < limit) and _next(run_id, put_off):
+    while done < limit and _next(run_id, put_off):
         done += 1
-    return done - len(put_off)
+    return done == limit and len(put_off) < limit
+
+
+def stop_all(run_id: str) -> None:
+    """Stop the jobs of the run that are to be stopped, also those that others are about to stop. Raises Unavailable."""
+    with transaction() as session:
+        stopped = session.execute(_TO_STOP, {"of_run": run_id}).all()
+    for key, attempt, job_id in stopped:
+        _stop(run_id, (key, attempt), job_id)
 
 
 @again_if_contended
@@ -86,16 +109,14 @@ def _next(run_id: str, put_off: set[Owed]) -> bool:
         if attempt is None:
             return False
         task: Owed = (attempt.key, attempt.attempt)
-        if attempt.stop and attempt.job_id is None:
-            _settle(session, run_id, task)
-        elif not attempt.stop:
+        if not attempt.stop:
             try:
                 _submit(session, run_id, task)
             except NoPorts:
                 put_off.add(task)
             except _WRONG as error:
                 wrong = _text(error)
-    if attempt.stop and attempt.job_id is not None:
+    if attempt.stop:
         _stop(run_id, task, attempt.job_id)
     elif wrong:
         _give_up(run_id, task, wrong)
@@ -167,10 +188,12 @@ def _give_up(run_id: str, owed: Owed, reason: str) -> None:
             record.take_in(session, run, [JobChanged(*owed, JobState.FAILED, reason, hopeless=True)], now())
 
 
-def _stop(run_id: str, owed: Owed, job_id: str) -> None:
+def _stop(run_id: str, owed: Owed, job_id: str | None) -> None:
+    """Stop the job of an attempt, if it was ever submitted."""
     # It may have ended by itself.
     with suppress(Conflict, NotFound):
-        jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
+        if job_id:
+            jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
     faults.reach(Point.TASK_STOPPED, owed[0])
     with transaction() as session:
         _settle(session, run_id, owed)
@@ -190,12 +213,11 @@ class _Outputs(Mapping[str, str]):
         self._session, self._run_id = session, run_id
 
     def __getitem__(self, key: str) -> str:
-        done = [state for state in TaskState if state.done]
-        found = self._session.execute(
-            select(_TASK.c.output).where(_TASK.c.run_id == self._run_id, _TASK.c.key == key, _TASK.c.state.in_(done))
-        ).one_or_none()
+        found = self._session.execute(_WRITTEN, {"of_run": self._run_id, "of_key": key}).one_or_none()
         if found is None:
             raise KeyError(key)
+        if found.output is None and found.job_id and (problem := outputs.unknown(self._session, found.job_id)):
+            raise Fault(f"reads the output of {key}, of which nothing is known: {problem}")
         return found.output or ""
 
     def __iter__(self) -> Iterator[str]:

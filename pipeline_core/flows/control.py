@@ -5,14 +5,14 @@ Each is one transaction on the run's locked row, so of two at once one wins and 
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from pipeline_core import audit, wakeups
 from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import Delivery, StoredRun, TaskAttempt
+from pipeline_core.database.models import Delivery, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows import attempts, engine, record
 from pipeline_core.flows.names import identity
@@ -115,7 +115,7 @@ def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason:
 def clear(run_id: str, actor: Actor) -> None:
     """Delete a run that has ended, or a debug run, which is stopped first. Its jobs stay jobs.
 
-    Raises NotFound; Conflict for one that has not ended, and while jobs of it are still to be stopped.
+    Raises NotFound; Conflict for one that has not ended.
     """
     with transaction() as session:
         run = record.lock_visible(session, run_id, actor)
@@ -123,21 +123,16 @@ def clear(run_id: str, actor: Actor) -> None:
             _stop(session, run, actor, "cleared")
         elif not RunState(run.state).final:
             raise Conflict(f"The run {run_id} is {run.state}; only one that has ended can be cleared. Stop it first.")
-    attempts.carry_out(run_id)
+    attempts.stop_all(run_id)
     with transaction() as session:
         run = record.lock_visible(session, run_id, actor)
-        if not RunState(run.state).final or _owes(session, run_id):
-            raise Conflict(f"The run {run_id} is still being ended; try again in a moment.")
+        if not RunState(run.state).final:
+            raise Conflict(f"The run {run_id} goes on: somebody has retried it.")
         _audit(session, actor, audit.Action.RUN_CLEAR, run, RunState(run.state))
         session.execute(delete(Delivery).where(Delivery.subject_id == run_id))
         session.execute(delete(StoredRun).where(StoredRun.id == run_id))
         # Those that depended on it depend on the one before it now.
         wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
-
-
-def _owes(session: Session, run_id: str) -> bool:
-    owed = select(TaskAttempt.key).where(TaskAttempt.run_id == run_id, TaskAttempt.owed)
-    return session.execute(owed.limit(1)).first() is not None
 
 
 def _audit(

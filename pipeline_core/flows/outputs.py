@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from pipeline_core.database import transaction
 from pipeline_core.jobs import results
 
 
@@ -25,7 +26,12 @@ def read(job_id: str) -> Output:
     Where the cluster cannot collect outputs there is none, and a task that reads it has to be told so. Raises
     ClusterAway, Unavailable.
     """
-    for left in results.collect(job_id):
+    found = results.collect(job_id)
+    if not found:
+        # Cleaning up begins at the same time: it may have kept it and cleared the cluster between the two looks.
+        with transaction() as session:
+            found = results.read(session, [job_id]).get(job_id, ())
+    for left in found:
         if left.output is not None:
             return Output(left.output)
         if left.problem and not left.unknown:
@@ -33,6 +39,14 @@ def read(job_id: str) -> Output:
     return Output()
 
 
+def unknown(session: Session, job_id: str) -> str:
+    """Why it cannot be told whether the job wrote an output; empty when it can."""
+    found = results.read(session, [job_id]).get(job_id, ())
+    return next((left.problem for left in found if left.unknown), "")
+
+
 def metrics(session: Session, job_ids: Collection[str]) -> Mapping[str, list[Any]]:
-    """The metrics that these jobs left, by job."""
-    return {}
+    """The metrics that the replicas of these jobs left, by job, in their order; jobs without any are left out."""
+    kept = results.read(session, job_ids)
+    found = {job_id: [metric for left in rows for metric in left.metrics or ()] for job_id, rows in kept.items()}
+    return {job_id: own for job_id, own in found.items() if own}

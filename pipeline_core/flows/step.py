@@ -62,7 +62,7 @@ def advance(run_id: str) -> None:
     """
     more = True
     while _step(run_id) or more:
-        more = attempts.carry_out(run_id, AT_ONCE) == AT_ONCE
+        more = attempts.carry_out(run_id, AT_ONCE)
 
 
 @again_if_contended

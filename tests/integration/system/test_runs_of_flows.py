@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.flows import control
+from pipeline_core.database import transaction
+from pipeline_core.flows import control, queries
 from pipeline_core.flows.runs import Trigger
 from pipeline_core.tokens.actor import Actor
 from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
@@ -86,6 +87,38 @@ def test_a_task_that_takes_too_long_fails(here: Installation) -> None:
     tasks = {"a": {"script": "sleep 300", "timeout": 1}}
     run = wait_run(begin(store(entry("sys-timeout", {"a": []}, tasks))), "failed")
     assert "DeadlineExceeded" in run["tasks"]["a"]["reason"]
+
+
+def test_what_a_task_writes_to_output_is_handed_on(here: Installation, tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    tasks = {
+        "first-one": {"script": "printf 'sum 42\\n' > /output; echo '{\"x\": 1}' > /metric.json"},
+        "left": {"skip": True},
+        "b": {"script": f"echo '{{{{first-one.output}}}}|{{{{left.output}}}}' > {got}"},
+    }
+    dag = {"first-one": [], "left": [], "b": ["first-one", "left"]}
+    run_id = begin(store(entry("sys-output", dag, tasks)))
+    run = wait_run(run_id, "succeeded", "failed")
+    assert run["state"] == "succeeded", run
+    assert got.read_text() == "sum 42|\n"
+    assert run["tasks"]["first-one"]["output"] == "sum 42"
+    with transaction() as session:
+        found = queries.metrics(session, run_id, ADMIN)
+    assert found == {"first-one": [{"metric_type": "echart", "option": {"x": 1}}]}
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("head -c 5000 /dev/zero | tr '\\0' x > /output", "4096 bytes"),
+        ("printf '\\377' > /output", "not UTF-8"),
+    ],
+)
+def test_an_output_that_cannot_be_handed_on_is_an_error_of_its_task(here: Installation, script: str, said: str) -> None:
+    name = f"sys-{'long' if '4096' in said else 'bytes'}"
+    run = wait_run(begin(store(entry(name, {"a": []}, {"a": {"script": script, "retry": 2}}))), "succeeded", "failed")
+    assert (run["state"], run["tasks"]["a"]["state"], run["tasks"]["a"]["attempt"]) == ("failed", "failed", 1)
+    assert said in run["tasks"]["a"]["reason"]
 
 
 def test_an_output_that_there_is_not_fails_the_task_that_reads_it(here: Installation) -> None:
