@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from pipeline_core.database.models import (
     Job,
     JobDocument,
     JobResult,
+    PortLease,
     Replica,
     RunSignal,
     Sign,
@@ -37,7 +39,8 @@ from pipeline_core.flows.ids import new_flow_id, new_run_id
 from pipeline_core.jobs.ids import new_delivery_id, new_job_id
 from pipeline_core.settings import Settings, settings
 
-OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step)
+OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step, PortLease)
+PORTS = count(20000)
 OLD = timedelta(days=91)
 
 
@@ -102,6 +105,7 @@ def store(
                 TrailEntry(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
                 Replica(job_id=job_id, role="w", index=0, state="succeeded"),
                 JobResult(job_id=job_id, role="w", index=0, output="a", collected_at=created),
+                PortLease(job_id=job_id, port=next(PORTS)),
                 Step(job_id=job_id, epoch=0, stage="gates", owed_since=created, due_at=created, unreachable={}),
                 Delivery(
                     id=new_delivery_id(created), event_id=event.id, subject_id=job_id, sequence=1, plugin_key="k",
