@@ -28,15 +28,17 @@ class Exit(IntEnum):
 
 
 MEANINGS: Mapping[Exit, str] = {
-    Exit.OK: "done; with `--wait` and `wait`: the job succeeded",
-    Exit.JOB_NOT_SUCCEEDED: "with `--wait` and `wait`: the job failed or was stopped; with `status --check`: something is amiss",
+    Exit.OK: "done; with `--wait`, `wait` and `--watch`: the job or run succeeded",
+    Exit.JOB_NOT_SUCCEEDED: (
+        "with `--wait`, `wait` and `--watch`: the job or run did not succeed; with `status --check`: something is amiss"
+    ),
     Exit.USAGE: "the command line or the file is wrong; nothing was sent",
     Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",
-    Exit.NOT_FOUND: "there is no such job, feature, plugin or token, or its logs have expired",
+    Exit.NOT_FOUND: "there is no such job, feature, plugin, token, template, flow or run, or its logs have expired",
     Exit.UNAVAILABLE: "the service cannot be reached, answered 5xx, or is not a Pipeline service",
     Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
     Exit.UNWRITABLE: "what was to be printed cannot be written, such as to a full disk; what was asked for may be done",
-    Exit.INTERRUPTED: "Ctrl-C; a submitted job goes on",
+    Exit.INTERRUPTED: "Ctrl-C; a submitted job or a started run goes on",
     Exit.PIPE_CLOSED: "the reader of the output went away",
 }
 

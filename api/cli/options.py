@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,17 +18,20 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def with_service(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_service(
+    function: Callable[..., Any], *, form_options: Sequence[str] = ("-o", "--output")
+) -> Callable[..., Any]:
     """Gives a command `--url` and `--output`, and as its first two arguments a `Client` and an `Output`.
 
-    The token comes from PIPELINE_TOKEN alone: a command line can be read by everybody on the machine.
+    A command that has another use for `-o` leaves it out of `form_options`. The token comes from PIPELINE_TOKEN alone: a
+    command line can be read by everybody on the machine.
     """
 
     @click.option(
         "--url", envvar="PIPELINE_URL", default=DEFAULT_URL, show_default=True, show_envvar=True, help="The service."
     )
     @click.option(
-        "-o", "--output", "form", type=click.Choice(["table", "json"]), default="table", help="Form of what is printed."
+        *form_options, "form", type=click.Choice(["table", "json"]), default="table", help="Form of what is printed."
     )
     @functools.wraps(function)
     def command(url: str, form: str, **arguments: Any) -> Any:

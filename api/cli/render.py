@@ -35,6 +35,10 @@ STYLES = {
     "exhausted": "red",
     "exception": "red",
     "stopped": "magenta",
+    "blocked": "yellow",
+    "expired": "magenta",
+    "skipped": "dim",
+    "upstream_failed": "red",
 }
 
 

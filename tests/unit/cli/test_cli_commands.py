@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from api.cli import COMMANDS, main
 from api.cli.client import base_url, is_loopback
 from api.cli.exits import Exit, exit_for
+from api.cli.group import LazyGroup
 from api.cli.options import Instant, Pair
 from pipeline_core.settings import settings
 
@@ -27,7 +28,10 @@ CLIENT_COMMANDS = sorted(COMMANDS.keys() - {"up"})
 
 def walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for inner, subcommand in command.commands.items():
+        context = click.Context(command)
+        for inner in command.list_commands(context):
+            subcommand = command.get_command(context, inner)
+            assert subcommand, inner
             yield from walk(f"{name} {inner}", subcommand)
     else:
         yield name, command
@@ -39,6 +43,14 @@ ALL = [pair for name in CLIENT_COMMANDS for pair in walk(name, COMMANDS[name].lo
 @pytest.mark.parametrize("name", CLIENT_COMMANDS)
 def test_the_list_of_commands_says_what_the_command_says(name: str) -> None:
     assert COMMANDS[name].load().get_short_help_str(limit=200) == COMMANDS[name].summary
+
+
+@pytest.mark.parametrize("name", [name for name in CLIENT_COMMANDS if isinstance(COMMANDS[name].load(), LazyGroup)])
+def test_the_list_of_a_group_s_commands_says_what_they_say(name: str) -> None:
+    group = COMMANDS[name].load()
+    assert isinstance(group, LazyGroup)
+    for entry in group.entries.values():
+        assert entry.load().get_short_help_str(limit=200) == entry.summary
 
 
 def section(name: str) -> str:
@@ -175,7 +187,7 @@ def test_completion_scripts_name_the_command(shell: str) -> None:
 def test_completion_knows_commands_without_loading_them() -> None:
     environment = {"_PIPELINE_COMPLETE": "bash_complete", "COMP_WORDS": "pipeline f", "COMP_CWORD": "1"}
     result = CliRunner().invoke(main, [], env=environment, prog_name="pipeline")
-    assert result.stdout == "plain,feature\n"
+    assert result.stdout == "plain,flow\nplain,feature\n"
 
 
 @pytest.mark.parametrize(
