@@ -30,7 +30,7 @@ class Application(Flask):
 def create_app() -> Flask:
     """A new application: it reads the settings, and opens no connection before the first request."""
     from api import resources
-    from api.resources import operations, tokens
+    from api.resources import flows, operations, tokens
 
     log.configure(settings())
     app = Application("pipeline", static_folder=None)
@@ -39,6 +39,7 @@ def create_app() -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["token"] = tokens.TokenID
+    app.url_map.converters["flow"] = flows.FlowName
     app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
     request_ids.install(app)
     app.register_error_handler(Exception, envelope.failure)

@@ -38,6 +38,11 @@ class Action(StrEnum):
     TASK_MARK = "task.mark"
     SECRETS_ROTATE = "secrets.rotate"
     DELIVERY_REDELIVER = "delivery.redeliver"
+    TEMPLATE_IMPORT = "template.import"
+    TEMPLATE_DELETE = "template.delete"
+    FLOW_CREATE = "flow.create"
+    FLOW_REPLACE = "flow.replace"
+    FLOW_DELETE = "flow.delete"
 
 
 def record(

@@ -7,8 +7,21 @@ from api.blueprint import Blueprint
 
 def all_blueprints() -> tuple[Blueprint, ...]:
     """Every blueprint, in the order of the document."""
-    from api.resources import audit, events, features, hooks, jobs, logs, operations, plugins, tokens
+    from api.resources import (
+        audit,
+        events,
+        features,
+        flows,
+        hooks,
+        jobs,
+        logs,
+        operations,
+        plugins,
+        runs,
+        templates,
+        tokens,
+    )
 
-    # Logs are jobs' too: their module adds to that blueprint, so it comes after.
-    modules = (jobs, logs, events, features, plugins, hooks, tokens, audit, operations)
+    # Logs are jobs' too, and runs are flows': their modules add to those blueprints, so they come after.
+    modules = (jobs, logs, events, flows, runs, templates, features, plugins, hooks, tokens, audit, operations)
     return tuple(dict.fromkeys(module.blueprint for module in modules))

@@ -247,10 +247,11 @@ def _note(call: Call, job_id: str) -> tuple[Body, str]:
     body = Body.of(call.body if call.raw else {})
     if body.value("jobID") not in (None, job_id):
         body.wrong("jobID", f"must be equal to the path's, {shown(job_id)}")
-    return body, body.text("reason", check=_reason_fault)
+    return body, body.text("reason", check=reason_fault)
 
 
-def _reason_fault(reason: str) -> str | None:
+def reason_fault(reason: str) -> str | None:
+    """What is wrong with a reason that a person gives."""
     longest = forms.MAX_REASON
     return None if len(reason) <= longest else f"must have at most {longest} characters, not {len(reason)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from pipeline_core.flows.names import identity
 from pipeline_core.flows.site import Site
 
 _STAND_INS = {
-    "creator": "creator",
     "runner": "runner",
     "pipeline_id": "1",
     "pipeline_name": "pipeline",
@@ -35,7 +34,16 @@ class Definition:
     entry: Mapping[str, Any]
 
 
-def read_document(raw: object, catalogue: Catalogue, site: Site) -> dict[str, Definition]:
+Creators = Callable[[str], str]
+"""Who has created the flow of an identity, or will have: things of theirs are mounted into its tasks."""
+
+
+def anybody(key: str) -> str:
+    """Stands in where nobody has created a flow."""
+    return "creator"
+
+
+def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> dict[str, Definition]:
     """The flows of an import document, by their identities, in its order.
 
     Raises WrongParameter or MissingParameter with everything that is wrong, by path, unless all of it can run.
@@ -45,7 +53,7 @@ def read_document(raw: object, catalogue: Catalogue, site: Site) -> dict[str, De
     problems = Problems()
     definitions: dict[str, Definition] = {}
     for key, entry in raw.items():
-        flow = _read(entry, catalogue, site, problems, f"{key}.")
+        flow = _read(entry, catalogue, site, creators, problems, f"{key}.")
         if flow is None:
             continue
         if identity(key) != flow.key:
@@ -61,10 +69,10 @@ def read_document(raw: object, catalogue: Catalogue, site: Site) -> dict[str, De
     return definitions
 
 
-def read_entry(raw: object, catalogue: Catalogue, site: Site) -> Definition:
+def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> Definition:
     """The flow of a single entry. Raises as `read_document` does."""
     problems = Problems()
-    flow = _read(raw, catalogue, site, problems, "")
+    flow = _read(raw, catalogue, site, creators, problems, "")
     problems.raise_any()
     if flow is None or not isinstance(raw, dict):
         raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
@@ -104,18 +112,20 @@ def written(exported: Mapping[str, Any]) -> str:
     return json.dumps(exported, ensure_ascii=False, indent=2)
 
 
-def _read(entry: object, catalogue: Catalogue, site: Site, problems: Problems, path: str) -> Flow | None:
+def _read(
+    entry: object, catalogue: Catalogue, site: Site, creators: Creators, problems: Problems, path: str
+) -> Flow | None:
     flow = parse(entry, problems, path)
     # Fewer tasks in the DAG: it has a cycle or tasks of one name, and nobody knows who depends on whom.
     if flow and flow.tasks and isinstance(entry, dict) and len(flow.dag) == len(entry["tasks"]):
-        _check(flow, catalogue, site, problems, path)
+        _check(flow, catalogue, site, creators(flow.key), problems, path)
     return flow
 
 
-def _check(flow: Flow, catalogue: Catalogue, site: Site, problems: Problems, path: str) -> None:
+def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems: Problems, path: str) -> None:
     if flow.project not in site.projects:
         problems.add(f"{path}pipeline.project", f"is {shown(flow.project)}; there are {', '.join(site.projects)}")
-    known = variables.context(**_STAND_INS, timezone=flow.timezone)
+    known = variables.context(creator=creator, **_STAND_INS, timezone=flow.timezone)
     try:
         values = {**known, **preparation.global_values(flow, known)}
     except Fault as fault:
@@ -130,4 +140,4 @@ def _check(flow: Flow, catalogue: Catalogue, site: Site, problems: Problems, pat
         except Fault as fault:
             problems.add(f"{where}{TEMPLATE_KEYS[0]}", f"(task {task.name}) {fault}")
             continue
-        preparation.check(flow, task, template, values, site, problems, where)
+        preparation.check(flow, task, template, values, creator, site, problems, where)

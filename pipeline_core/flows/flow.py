@@ -12,7 +12,7 @@ from pipeline_core.body import Body, Problems, shown
 from pipeline_core.errors import MissingParameter
 from pipeline_core.flows.dag import Dag
 from pipeline_core.flows.faults import Fault, noted
-from pipeline_core.flows.names import check_name, identity
+from pipeline_core.flows.names import check_flow_name, check_name, identity
 from pipeline_core.flows.schedule import Schedule, check_timezone, read_instant
 from pipeline_core.flows.states import RunState, read_alerts
 
@@ -105,7 +105,7 @@ def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:
     body.ignore("parameter", "expand")
     timezone = _read(body, "timezone", check_timezone, "UTC")
     return Flow(
-        name=_read(body, "name", check_name, "", required=True),
+        name=_read(body, "name", check_flow_name, "", required=True),
         describe=body.text("describe"),
         project=body.text("project") or "public",
         global_env=body.text("global_env"),

@@ -90,12 +90,19 @@ def prepare(
 
 
 def check(
-    flow: Flow, task: Task, template: Template, values: Mapping[str, Any], site: Site, problems: Problems, path: str
+    flow: Flow,
+    task: Task,
+    template: Template,
+    values: Mapping[str, Any],
+    creator: str,
+    site: Site,
+    problems: Problems,
+    path: str,
 ) -> None:
     """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
     ancestors = flow.dag.ancestors(task.key)
     own = Problems()
-    reading = _Reading(task, template, values, None, "creator", site, own, path)
+    reading = _Reading(task, template, values, None, creator, site, own, path)
     reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
     reading.all()
     noted(own.raise_any, problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
@@ -16,6 +16,17 @@ from pipeline_core.flows.catalogue import Catalogue
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.site import Site
 from pipeline_core.flows.templates import read_templates
+
+# Any number, as long as it is ours alone in this database.
+_LOCK = 7420933
+
+
+def take_turn(session: Session) -> None:
+    """Wait until no other transaction changes flows or templates, and let none do so until this one ends.
+
+    Flows are held against templates, and new ones have no rows that could be locked.
+    """
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
 def find(session: Session, name: str, *, lock: bool = False) -> StoredFlow:

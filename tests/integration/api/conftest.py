@@ -20,7 +20,9 @@ from pipeline_core.settings import Settings
 from pipeline_core.tokens.privileges import Privilege
 from workers import publish
 
-EMPTIED = "jobs, tokens, features, plugins, audit, deliveries, idempotency_keys, admin_password"
+EMPTIED = (
+    "flows, template_revisions, jobs, tokens, features, plugins, audit, deliveries, idempotency_keys, admin_password"
+)
 
 
 class Client:

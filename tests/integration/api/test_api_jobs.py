@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from api.resources import logs as logs_resource
+from api import streaming
 from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, NoSuchAttempt
 from pipeline_core.database import transaction
@@ -366,7 +366,7 @@ def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, mo
 def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
     places = threading.Semaphore(1)
-    monkeypatch.setattr(logs_resource, "_places", lambda: places)
+    monkeypatch.setattr(streaming, "_places", lambda: places)
     path = f"/v1/job/logs/{admin.submit()}?follow=true"
     first = admin("GET", path)
     answer = admin("GET", path)

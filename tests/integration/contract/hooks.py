@@ -92,6 +92,45 @@ def _list(case: Case) -> None:
     case.query = {name: value for name, value in (case.query or {}).items() if name != "cursor"}
 
 
+def _entry(case: Case) -> None:
+    """What stands in a flow has grammars of its own, and its name agrees with the path's."""
+    name = "made" if "name" in (case.path_parameters or {}) else f"made-{len(json.dumps(case.body))}"
+    if case.path_parameters:
+        case.path_parameters["name"] = name
+    case.body = _flow(name, case.body["pipeline"])
+
+
+def _document(case: Case) -> None:
+    """As `_entry`, of each flow; names agree with their keys."""
+    case.body = {f"flow-{n}": _flow(f"flow_{n}", entry["pipeline"]) for n, entry in enumerate(case.body.values())}
+
+
+def _flow(name: str, pipeline: Any) -> dict[str, Any]:
+    kept = {key: pipeline[key] for key in ("describe", "parameter", "expand", "catchup") if key in pipeline}
+    return {
+        "pipeline": {**kept, "name": name, "dag_json": {"a": {}}},
+        "tasks": [{"name": "a", "job_templete": "logical"}],
+    }
+
+
+def _templates(case: Case) -> None:
+    """A template's name agrees with its key; its arguments and texts have grammars of their own."""
+    case.body = {
+        f"template-{n}": {
+            **{key: form[key] for key in ("job_template_describe", "gitpath") if key in form},
+            "job_template_name": f"template-{n}",
+            "image_name": "busybox",
+        }
+        for n, form in enumerate(case.body.values())
+    }
+
+
+def _run(case: Case) -> None:
+    """Only names of the flow's own `global_env` take values."""
+    if isinstance(case.body, dict) and case.body.get("variables"):
+        case.body = {**case.body, "variables": {}}
+
+
 _SOUND: dict[str, Callable[[Case], None]] = {
     "POST /v1/job": _submission,
     "POST /v1/job/explain": _submission,
@@ -101,4 +140,11 @@ _SOUND: dict[str, Callable[[Case], None]] = {
     "PUT /v1/plugins/sequence": _sequence,
     "POST /v1/tokens": _token,
     "GET /v1/job/list": _list,
+    "POST /v1/flows": _entry,
+    "PUT /v1/flows/{name}": _entry,
+    "POST /v1/flows/import": _document,
+    "POST /v1/flows/{name}/run": _run,
+    "POST /v1/flows/{name}/tasks/{task}/run": _run,
+    "POST /v1/flows/{name}/tasks/{task}/debug": _run,
+    "POST /v1/templates": _templates,
 }

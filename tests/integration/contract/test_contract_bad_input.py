@@ -33,6 +33,20 @@ CHANGES = [
     ("PUT", "/v1/job/stop/nothing"),
     ("PUT", "/v1/job/resume/nothing"),
     ("POST", "/v1/job/retry/nothing"),
+    ("POST", "/v1/flows"),
+    ("POST", "/v1/flows/import"),
+    ("PUT", "/v1/flows/nothing"),
+    ("DELETE", "/v1/flows/nothing"),
+    ("POST", "/v1/flows/nothing/run"),
+    ("POST", "/v1/flows/nothing/tasks/nothing/run"),
+    ("POST", "/v1/flows/nothing/tasks/nothing/debug"),
+    ("PUT", "/v1/runs/nothing/stop"),
+    ("POST", "/v1/runs/nothing/retry"),
+    ("PUT", "/v1/runs/nothing/dismiss"),
+    ("DELETE", "/v1/runs/nothing"),
+    ("PUT", "/v1/runs/nothing/tasks/nothing"),
+    ("POST", "/v1/templates"),
+    ("DELETE", "/v1/templates/nothing"),
     ("POST", "/v1/features"),
     ("PUT", "/v1/features/turn-on/nothing"),
     ("PUT", "/v1/features/turn-off/nothing"),
@@ -56,6 +70,16 @@ READS = [
     "/v1/job/trail/{}",
     "/v1/job/events/{}",
     "/v1/job/logs/{}",
+    "/v1/flows",
+    "/v1/flows/export",
+    "/v1/flows/{}",
+    "/v1/flows/{}/runs",
+    "/v1/runs",
+    "/v1/runs/{}",
+    "/v1/runs/{}/logs",
+    "/v1/runs/{}/metrics",
+    "/v1/templates",
+    "/v1/templates/{}",
     "/v1/features/detail/{}",
     "/v1/plugins/detail/{}",
     "/v1/plugins/list/{}",
@@ -68,6 +92,7 @@ FIELDS = [
     "name", "author", "plugins", "pluginType", "callAddress", "jobSelector", "conditions", "expression", "states",
     "enabled", "authorization", "signingSecret", "timeoutSeconds", "beforeKey", "afterKey", "token", "id", "privileges",
     "forwho", "note", "ownOnly", "expiresAt", "key", "sequence", "metadata", "spec", "roles", "é", "__class__", "",
+    "pipeline", "tasks", "job_templete", "dag_json", "global_env", "args", "variables", "mark", "job_template_name",
 ]  # fmt: skip
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     [
@@ -213,7 +238,7 @@ def test_any_json_is_refused(api: Installation, change: tuple[str, str], documen
 
 @BOUNDED
 @given(
-    change=st.sampled_from(["/v1/job", "/v1/features", "/v1/tokens", "/v1/plugins/sequence"]),
+    change=st.sampled_from(["/v1/job", "/v1/flows", "/v1/features", "/v1/tokens", "/v1/plugins/sequence"]),
     field=st.sampled_from(FIELDS),
     value=DOCUMENTS,
 )
@@ -225,6 +250,7 @@ def test_a_good_body_with_one_bad_field_names_it(api: Installation, change: str,
             "author": "a",
             "plugins": [{"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/"}],
         },
+        "/v1/flows": {"pipeline": {"name": "f"}, "tasks": [{"job_templete": "logical", "name": "a"}]},
         "/v1/tokens": {"privileges": ["read_job"], "forwho": "ada"},
         "/v1/plugins/sequence": {
             "beforeKey": "AccessGate.a.b",

@@ -1,0 +1,196 @@
+"""Flows: their documents, and starting runs of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from werkzeug.routing import BaseConverter
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.resources.jobs import reason_fault
+from api.schemas import flows as forms
+from api.schemas import runs as run_forms
+from api.schemas.fields import Pages
+from pipeline_core.body import Body, shown
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.flows import flow_store, runs
+from pipeline_core.flows.names import TAKEN
+from pipeline_core.flows.runs import Trigger
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
+
+
+class FlowName(BaseConverter):
+    """A flow's name in a path: none of the words that stand in its place in other paths."""
+
+    regex = f"(?!(?:{'|'.join(sorted(TAKEN))})$)[^/]+"
+    part_isolating = True
+
+
+_ENTRY = {
+    "pipeline": {
+        "name": "sales",
+        "dag_json": {"load": {}, "report": {"upstream": ["load"]}},
+        "global_env": "DAY={{execution_date[:10]}}",
+    },
+    "tasks": [
+        {
+            "job_templete": "customize",
+            "name": "load",
+            "resource_memory": "2G",
+            "args": {"images": "busybox", "command": "echo -n {{DAY}} > /output"},
+        },
+        {"job_templete": "python", "name": "report", "args": {"code": "print('{{load.output}}')"}},
+    ],
+}
+_RUN_ID = "r01kb5gqz5sk4q7r3f0m7h2k9xz"
+_RUN_BODY = {"variables": {"DAY": "2026-03-01"}, "reason": "late data"}
+
+
+@blueprint.operation(
+    "POST", "", needs=Privilege.WRITE_JOB, takes=Takes(forms.FlowEntry, example=_ENTRY), refusals=(409,)
+)
+def create(call: Call) -> None:
+    """Create a flow from one entry of an import document"""
+    with transaction() as session:
+        flow_store.create(session, call.body, call.actor)
+
+
+@blueprint.operation(
+    "POST",
+    "/import",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.DOCUMENT, example={"sales": _ENTRY}),
+    payload=forms.FlowNames,
+    example={"flows": ["sales"]},
+)
+def import_document(call: Call) -> Any:
+    """Import the flows of a document, all of them or none
+
+    A flow that is there is replaced. Schedules that are new or have changed come in paused.
+    """
+    with transaction() as session:
+        return {"flows": flow_store.import_document(session, call.body, call.actor)}
+
+
+@blueprint.operation(
+    "GET",
+    "/export",
+    needs=Privilege.READ_JOB,
+    query=forms.Export,
+    payload=forms.EXPORT,
+    refusals=(404,),
+    example={"sales": _ENTRY},
+)
+def export(call: Call) -> Any:
+    """The import document of flows, as they came in"""
+    with transaction() as session:
+        return flow_store.export(session, call.query.get("names", ()), call.actor)
+
+
+@blueprint.operation("GET", "", needs=Privilege.READ_JOB, query=Pages, payload=forms.FlowSummary, paged=True)
+def flow_list(call: Call) -> Page:
+    """Flows by name"""
+    limit, offset = paging.slice_of(call.query)
+    with transaction() as session:
+        found, total = flow_store.listing(session, call.actor, limit=limit, offset=offset)
+    return paging.page(found, total, call.query)
+
+
+@blueprint.operation(
+    "GET", "/<flow:name>", needs=Privilege.READ_JOB, payload=forms.FlowEntry, refusals=(404,), example=_ENTRY
+)
+def flow_detail(call: Call, name: str) -> Any:
+    """A flow as it came in"""
+    with transaction() as session:
+        return flow_store.visible(session, name, call.actor).entry
+
+
+@blueprint.operation(
+    "PUT",
+    "/<flow:name>",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.FlowEntry, example=_ENTRY),
+    refusals=(404,),
+)
+def replace(call: Call, name: str) -> None:
+    """Replace a flow; its creator stays, and runs go on with what they began with"""
+    with transaction() as session:
+        flow_store.replace(session, name, call.body, call.actor)
+
+
+@blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+def delete(call: Call, name: str) -> None:
+    """Delete a flow with the history of its runs, which must all have ended"""
+    with transaction() as session:
+        flow_store.delete(session, name, call.actor)
+
+
+@blueprint.operation(
+    "POST",
+    "/<flow:name>/run",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
+    payload=run_forms.RunStarted,
+    refusals=(404,),
+    example={"runID": _RUN_ID},
+)
+def run(call: Call, name: str) -> Any:
+    """Start a run; `variables` take the place of values of `global_env`"""
+    return _started(call, name, Trigger.MANUAL)
+
+
+@blueprint.operation(
+    "POST",
+    "/<flow:name>/tasks/<task>/run",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
+    payload=run_forms.RunStarted,
+    refusals=(404,),
+    example={"runID": _RUN_ID},
+)
+def run_task(call: Call, name: str, task: str) -> Any:
+    """Start a run of one task alone"""
+    return _started(call, name, Trigger.TASK, task)
+
+
+@blueprint.operation(
+    "POST",
+    "/<flow:name>/tasks/<task>/debug",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
+    payload=run_forms.RunStarted,
+    refusals=(404,),
+    example={"runID": _RUN_ID},
+)
+def debug_task(call: Call, name: str, task: str) -> Any:
+    """Start a pod that sleeps for a while in place of a task's command; the run's detail says how to get in"""
+    return _started(call, name, Trigger.DEBUG, task)
+
+
+def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -> Any:
+    body = Body.of(call.body if call.raw else {})
+    variables = body.value("variables") or {}
+    if not isinstance(variables, dict):
+        body.wrong("variables", f"must be an object of values by name, not {shown(variables)}")
+    reason = body.text("reason", check=reason_fault)
+    body.finish()
+    with transaction() as session:
+        run_id = runs.create(
+            session,
+            flow_store.visible(session, name, call.actor),
+            trigger=trigger,
+            execution_date=now(),
+            runner=call.actor.name,
+            variables=variables,
+            only=task,
+            reason=reason,
+            request_id=call.actor.request_id,
+            actor=call.actor,
+        )
+    return {"runID": run_id}

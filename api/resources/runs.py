@@ -1,0 +1,155 @@
+"""Runs of flows: what becomes of them, and what can be done to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, request
+
+from api import paging, streaming
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.resources.flows import blueprint as flows
+from api.resources.jobs import reason_fault
+from api.schemas import runs as forms
+from pipeline_core.body import Body
+from pipeline_core.clusters.base import LogQuery
+from pipeline_core.database import transaction
+from pipeline_core.flows import control, flow_store, logs, queries
+from pipeline_core.flows.states import TaskState
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("runs", __name__, url_prefix="/v1/runs", description="Runs of flows.")
+
+_WHY = {"reason": "wrong data"}
+
+
+@flows.operation(
+    "GET",
+    "/<flow:name>/runs",
+    needs=Privilege.READ_JOB,
+    query=forms.RunFilters,
+    payload=forms.RunSummary,
+    paged=True,
+    refusals=(404,),
+)
+def flow_runs(call: Call, name: str) -> Page:
+    """Runs of a flow, the newest first"""
+    with transaction() as session:
+        flow = flow_store.visible(session, name, call.actor)
+        return _page(session, call, flow.key)
+
+
+@blueprint.operation("GET", "", needs=Privilege.READ_JOB, query=forms.RunList, payload=forms.RunSummary, paged=True)
+def run_list(call: Call) -> Page:
+    """Runs of all flows, the newest first"""
+    with transaction() as session:
+        return _page(session, call, call.query.get("flow"))
+
+
+@blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail, refusals=(404,))
+def run_detail(call: Call, run_id: str) -> Any:
+    """A run with its tasks"""
+    with transaction() as session:
+        return queries.detail(session, run_id, call.actor)
+
+
+@blueprint.operation(
+    "PUT",
+    "/<run_id>/stop",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.RunNote, required=False, example=_WHY),
+    refusals=(404, 409),
+)
+def stop(call: Call, run_id: str) -> None:
+    """Stop a run with the jobs of its tasks; stopping a stopped one succeeds"""
+    body = Body.of(call.body if call.raw else {})
+    reason = body.text("reason", check=reason_fault)
+    body.finish()
+    control.stop(run_id, call.actor, reason=reason)
+
+
+@blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+def retry(call: Call, run_id: str) -> None:
+    """Run again what failed or was stopped in a run that has ended, and what follows it"""
+    control.retry(run_id, call.actor)
+
+
+@blueprint.operation("PUT", "/<run_id>/dismiss", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+def dismiss(call: Call, run_id: str) -> None:
+    """Let the next scheduled run go on as if this one had succeeded"""
+    control.dismiss(run_id, call.actor)
+
+
+@blueprint.operation("DELETE", "/<run_id>", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+def clear(call: Call, run_id: str) -> None:
+    """Delete a run that has ended, or end a debug pod"""
+    control.clear(run_id, call.actor)
+
+
+@blueprint.operation(
+    "PUT",
+    "/<run_id>/tasks/<task>",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.Mark, example={"mark": "succeeded", "reason": "done by hand"}),
+    refusals=(404, 409),
+)
+def mark(call: Call, run_id: str, task: str) -> None:
+    """Let a failed or waiting task count as succeeded or skipped"""
+    body = Body.of(call.body)
+    state = body.text("mark", required=True, check=_mark_fault)
+    reason = body.text("reason", check=reason_fault)
+    body.finish()
+    control.mark(run_id, task, TaskState(state), call.actor, reason=reason)
+
+
+@blueprint.operation(
+    "GET",
+    "/<run_id>/logs",
+    needs=Privilege.READ_JOB,
+    query=forms.RunLogQuery,
+    streams="text/plain",
+    refusals=(404,),
+)
+def run_logs(call: Call, run_id: str) -> Response:
+    """What the tasks of a run wrote, still there after they have gone
+
+    Lines of several tasks are merged by time and prefixed with their task; of each task they are those of the last try.
+    """
+    asked = call.query
+    query = LogQuery(
+        tail=asked.get("tail"), since=asked.get("since"), follow=asked["follow"] and request.method != "HEAD"
+    )
+    task = asked.get("task")
+    with transaction() as session:
+        logs.check(session, run_id, task, call.actor)
+    return streaming.answer(lambda: logs.lines(run_id, task, query), follow=query.follow)
+
+
+@blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, refusals=(404,))
+def metrics(call: Call, run_id: str) -> Any:
+    """The metrics that the tasks of a run left, by task"""
+    with transaction() as session:
+        return queries.metrics(session, run_id, call.actor)
+
+
+def _page(session: Any, call: Call, flow: str | None) -> Page:
+    query: Mapping[str, Any] = call.query
+    limit, offset = paging.slice_of(query)
+    found, total = queries.listing(
+        session,
+        call.actor,
+        flow=flow,
+        states=query.get("state", ()),
+        triggers=query.get("trigger", ()),
+        limit=limit,
+        offset=offset,
+    )
+    return paging.page(found, total, query)
+
+
+def _mark_fault(text: str) -> str | None:
+    known = [state.value for state in control.MARKS]
+    return None if text in known else f"must be {' or '.join(known)}"

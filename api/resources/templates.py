@@ -1,0 +1,62 @@
+"""Templates of tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.schemas import flows as forms
+from pipeline_core.database import transaction
+from pipeline_core.flows import template_store
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint("templates", __name__, url_prefix="/v1/templates", description="What tasks are made from.")
+
+_TEMPLATE = {
+    "job_template_name": "report",
+    "image_name": "python:3",
+    "job_template_command": "python3 /app/report.py",
+    "job_template_args": {"report": {"--day": {"type": "date"}, "--verbose": {"type": "bool", "default": False}}},
+}
+
+
+@blueprint.operation(
+    "POST",
+    "",
+    needs=Privilege.WRITE_FEATURE,
+    takes=Takes(forms.TEMPLATES, example={"report": _TEMPLATE}),
+    payload=forms.TemplateNames,
+    example={"templates": ["report"]},
+)
+def import_templates(call: Call) -> Any:
+    """Import templates by name, all of them or none
+
+    One that is there is replaced; runs that have begun go on with what they began with. Of one that is built in, the
+    image, the arguments and the environment change, not what it does.
+    """
+    with transaction() as session:
+        return {"templates": template_store.import_templates(session, call.body, call.actor)}
+
+
+@blueprint.operation("GET", "", needs=Privilege.READ_JOB, payload=forms.ALL_TEMPLATES, example={"report": _TEMPLATE})
+def template_list(call: Call) -> Any:
+    """All templates by name, those that are built in among them"""
+    with transaction() as session:
+        return template_store.documents(session)
+
+
+@blueprint.operation(
+    "GET", "/<name>", needs=Privilege.READ_JOB, payload=forms.TemplateForm, refusals=(404,), example=_TEMPLATE
+)
+def template_detail(call: Call, name: str) -> Any:
+    """One template"""
+    with transaction() as session:
+        return template_store.document(session, name)
+
+
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404, 409))
+def delete(call: Call, name: str) -> None:
+    """Delete a template that no flow uses; one of a built-in name is again what it was before it was imported"""
+    with transaction() as session:
+        template_store.delete(session, name, call.actor)

@@ -1,0 +1,108 @@
+"""Forms of runs of flows."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from api.schemas.fields import BodySchema, Flag, Moment, Pages, Query, Whole, Words, nullable_time
+from api.schemas.jobs import MAX_REASON
+from pipeline_core.flows.control import MARKS
+from pipeline_core.flows.runs import Trigger
+from pipeline_core.flows.states import RunState, TaskState
+
+STATE = validate.OneOf([state.value for state in RunState])
+
+
+class RunBody(BodySchema):
+    """What a run is started with."""
+
+    variables = fields.Dict(
+        allow_none=True, metadata={"description": "Values for names of `global_env`: texts or numbers."}
+    )
+    reason = fields.String(validate=validate.Length(max=MAX_REASON), allow_none=True)
+
+
+class RunNote(BodySchema):
+    """Why."""
+
+    reason = fields.String(validate=validate.Length(max=MAX_REASON), allow_none=True)
+
+
+class Mark(RunNote):
+    """What a task is to count as."""
+
+    mark = fields.String(required=True, validate=validate.OneOf([state.value for state in MARKS]))
+
+
+class RunStarted(Schema):
+    """The run's ID."""
+
+    runID = fields.String(required=True, metadata={"example": "r01kb5gqz5sk4q7r3f0m7h2k9xz"})
+
+
+class RunFilters(Pages):
+    """Which runs, and which page of them."""
+
+    state = Words(tuple(RunState), metadata={"description": "States, separated by commas."})
+    trigger = Words(tuple(Trigger), metadata={"description": "How they came about, separated by commas."})
+
+
+class RunList(RunFilters):
+    """Which runs of all flows, and which page of them."""
+
+    flow = fields.String(
+        validate=validate.Length(1, 64), metadata={"description": "A flow's name, in either spelling."}
+    )
+
+
+class RunLogQuery(Query):
+    """Which lines."""
+
+    task = fields.String(validate=validate.Length(1, 64), metadata={"description": "A task, in either spelling."})
+    tail = Whole(0, 10**9, metadata={"description": "Only so many lines from the end."})
+    since = Moment(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
+    follow = Flag(load_default=False, metadata={"description": "Go on until the run has ended."})
+
+
+class RunSummary(Schema):
+    """A run as lists show it."""
+
+    id = fields.String(required=True)
+    flow = fields.String(required=True)
+    trigger = fields.String(required=True, validate=validate.OneOf([trigger.value for trigger in Trigger]))
+    executionDate = nullable_time()
+    state = fields.String(required=True, validate=STATE)
+    reason = fields.String(required=True)
+    blockedBy = fields.String(required=True, allow_none=True, metadata={"description": "The run that it waits for."})
+    runner = fields.String(required=True)
+    createdAt = nullable_time()
+    startAt = nullable_time()
+    finishedAt = nullable_time()
+
+
+class RunTask(Schema):
+    """A task of a run."""
+
+    name = fields.String(required=True)
+    label = fields.String(required=True)
+    state = fields.String(required=True, validate=validate.OneOf([state.value for state in TaskState]))
+    reason = fields.String(required=True)
+    jobID = fields.String(required=True, allow_none=True, metadata={"description": "Of the last try."})
+    attempt = fields.Integer(required=True, metadata={"description": "Tries so far."})
+    startAt = nullable_time()
+    finishedAt = nullable_time()
+    output = fields.String(required=True, allow_none=True)
+    usage = fields.Raw(required=True, allow_none=True)
+
+
+class RunDetail(RunSummary):
+    """A run with its tasks."""
+
+    tasks = fields.List(fields.Nested(RunTask), required=True)
+
+
+METRICS = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "items": {"type": "object"}},
+    "description": "By task, what it left in `/metric.json`.",
+}

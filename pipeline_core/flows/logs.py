@@ -1,0 +1,151 @@
+"""What the tasks of a run wrote: the logs of their last jobs, merged."""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core.body import shown
+from pipeline_core.clusters import cluster
+from pipeline_core.clusters.base import LogQuery
+from pipeline_core.database import transaction
+from pipeline_core.database.models import StoredRun, StoredTask, TaskAttempt
+from pipeline_core.errors import NotFound, PipelineError
+from pipeline_core.flows import record
+from pipeline_core.flows.names import identity
+from pipeline_core.flows.taskset import CONTAINER
+from pipeline_core.tokens.actor import Actor
+
+LOOK_SECONDS = 1.0
+"""How often a follower looks for jobs that have begun."""
+
+AT_ONCE = 32
+"""Jobs that one follower listens to at a time; others have their turn when one of these has ended."""
+
+_ONLY_REPLICA = f"{CONTAINER}-0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    time: datetime
+    text: str
+
+
+Came = queue.Queue[_Line | PipelineError]
+
+
+def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
+    """Raises NotFound unless there is such a run that the actor sees, with such a task."""
+    run = session.get(StoredRun, run_id)
+    if run is None or not record.sees(actor, run):
+        raise NotFound(f"There is no run {shown(run_id)}.")
+    if task is not None and session.get(StoredTask, (run_id, identity(task))) is None:
+        raise NotFound(f"The run {run_id} has no task {shown(task)}.")
+
+
+def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
+    """The lines of all tasks, or of one, by time, each with its newline and, but for a single task, `task | ` before it.
+
+    With `follow`, those of jobs that run at the same time come as they are written, until the run has ended. Raises
+    ClusterAway.
+    """
+    found = _followed(run_id, task, query) if query.follow else _written(run_id, task, query)
+    return (f"{line.text}\n" for line in found)
+
+
+def _written(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
+    jobs, _ = _jobs(run_id, task)
+    of_jobs = (_lines(job_id, name, task is None, query) for job_id, name in jobs.items())
+    merged = heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
+    # Each job gives its last lines; of all together, they are fewer.
+    return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
+
+
+def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
+    came: Came = queue.Queue(maxsize=1000)
+    stop = threading.Event()
+    listeners: dict[str, threading.Thread] = {}
+    asked = query
+    try:
+        while True:
+            jobs, over = _jobs(run_id, task)
+            free = AT_ONCE - sum(listener.is_alive() for listener in listeners.values())
+            for job_id in [job_id for job_id in jobs if job_id not in listeners][:free]:
+                of_job = _lines(job_id, jobs[job_id], task is None, asked)
+                listeners[job_id] = threading.Thread(target=_listen, args=(of_job, came, stop), daemon=True)
+                listeners[job_id].start()
+            # What begins later is wanted as a whole.
+            asked = replace(query, tail=None)
+            heard = not any(listener.is_alive() for listener in listeners.values())
+            yield from _come(came)
+            if over and heard and listeners.keys() >= jobs.keys():
+                return
+    finally:
+        stop.set()
+
+
+def _come(came: Came) -> Iterator[_Line]:
+    """What has come, and what comes until there is nothing for a while. Raises what a listener has met."""
+    while True:
+        try:
+            item = came.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            return
+        if isinstance(item, PipelineError):
+            raise item
+        yield item
+
+
+def _listen(lines: Iterator[_Line | None], came: Came, stop: threading.Event) -> None:
+    try:
+        for line in lines:
+            if stop.is_set():
+                return
+            if line:
+                _put(line, came, stop)
+    except PipelineError as error:
+        _put(error, came, stop)
+
+
+def _put(item: _Line | PipelineError, came: Came, stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            came.put(item, timeout=LOOK_SECONDS)
+            return
+        except queue.Full:
+            pass
+
+
+def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[_Line | None]:
+    for line in cluster().logs(job_id, query):
+        source = "" if line.source == _ONLY_REPLICA else line.source
+        prefix = "/".join(filter(None, (name if prefixed else "", source)))
+        yield _Line(line.time, f"{prefix} | {line.text}" if prefix else line.text)
+
+
+def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
+    """The tasks' names by the IDs of their last jobs, in the order of the DAG, and whether the run has ended."""
+    query = (
+        select(TaskAttempt.job_id, StoredTask.name)
+        .join(StoredTask, (StoredTask.run_id == TaskAttempt.run_id) & (StoredTask.key == TaskAttempt.key))
+        .where(
+            TaskAttempt.run_id == run_id,
+            TaskAttempt.attempt == StoredTask.attempt,
+            TaskAttempt.job_id.is_not(None),
+        )
+        .order_by(StoredTask.position)
+    )
+    if task is not None:
+        query = query.where(StoredTask.key == identity(task))
+    with transaction() as session:
+        finished = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
+        found = {job_id: name for job_id, name in session.execute(query)}
+    return found, finished is not None
