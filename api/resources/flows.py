@@ -19,7 +19,7 @@ from pipeline_core.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.flows import flow_store, runs
 from pipeline_core.flows.names import TAKEN
-from pipeline_core.flows.runs import Trigger
+from pipeline_core.flows.triggers import Trigger
 from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
@@ -183,7 +183,7 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
     with transaction() as session:
         run_id = runs.create(
             session,
-            flow_store.visible(session, name, call.actor),
+            flow_store.visible(session, name, call.actor, kept=True),
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,

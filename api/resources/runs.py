@@ -18,6 +18,7 @@ from pipeline_core.body import Body
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
 from pipeline_core.flows import control, flow_store, logs, queries
+from pipeline_core.flows import metrics as left
 from pipeline_core.flows.states import TaskState
 from pipeline_core.tokens.privileges import Privilege
 
@@ -132,7 +133,7 @@ def run_logs(call: Call, run_id: str) -> Response:
 def metrics(call: Call, run_id: str) -> Any:
     """The metrics that the tasks of a run left, by task"""
     with transaction() as session:
-        return queries.metrics(session, run_id, call.actor)
+        return left.by_task(session, run_id, call.actor)
 
 
 def _page(session: Any, call: Call, flow: str | None) -> Page:

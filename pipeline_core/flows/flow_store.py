@@ -18,7 +18,7 @@ from pipeline_core.audit import Action
 from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.database.models import Delivery, StoredFlow, StoredRun
 from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
 from pipeline_core.flows import documents, scheduling, stored
 from pipeline_core.flows.documents import Creators, Definition, stored_flow
@@ -92,6 +92,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     # Also keeps everybody from starting a run of it: a run's row holds on to the flow's.
     row = _own(session, name, actor)
     runs = StoredRun.flow_id == row.id
+    session.execute(sql_delete(Delivery).where(Delivery.subject_id.in_(select(StoredRun.id).where(runs))))
     session.execute(sql_delete(StoredRun).where(runs, StoredRun.finished_at.is_not(None)))
     if session.scalar(select(exists().where(runs))):
         raise Conflict(f"The flow {shown(row.written_as)} has runs that have not ended; stop them first.")
@@ -99,10 +100,14 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     session.delete(row)
 
 
-def visible(session: Session, name: str, actor: Actor) -> StoredFlow:
-    """The flow of that name, in either spelling. Raises NotFound when it is none of this actor's business."""
-    row = stored.find(session, name)
-    if not actor.sees(row.creator):
+def visible(session: Session, name: str, actor: Actor, *, kept: bool = False) -> StoredFlow:
+    """The flow of that name, in either spelling; when it is to be `kept`, nobody deletes it until the transaction ends.
+
+    Raises NotFound also when it is none of this actor's business.
+    """
+    query = select(StoredFlow).where(StoredFlow.key == identity(name))
+    row = session.scalar(query.with_for_update(read=True, key_share=True) if kept else query)
+    if row is None or not actor.sees(row.creator):
         raise NotFound(f"There is no flow {shown(name)}.")
     return row
 

@@ -139,7 +139,6 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
         .where(
             TaskAttempt.run_id == run_id,
             TaskAttempt.attempt == StoredTask.attempt,
-            TaskAttempt.job_id.is_not(None),
         )
         .order_by(StoredTask.position)
     )
@@ -147,5 +146,5 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
         query = query.where(StoredTask.key == identity(task))
     with transaction() as session:
         finished = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
-        found = {job_id: name for job_id, name in session.execute(query)}
+        found = {job_id: name for job_id, name in session.execute(query) if job_id}
     return found, finished is not None
