@@ -126,8 +126,8 @@ class Operation:
     `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
     is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
     `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
-    may answer), `parameters`, `headers` of the answer, `example`, and `links` (operations of the same blueprint that go on
-    with the answer: a path's parameter, and the payload's field for it).
+    may answer), `parameters`, `headers` of the answer, `example`, and `links` (operations that go on with the answer, of
+    another blueprint as `blueprint.operation`: a path's parameter, and the payload's field for it).
     """
 
     method: str
@@ -256,7 +256,7 @@ def _success(operation: Operation) -> dict[str, Any]:
 def _links(operation: Operation, blueprint: str) -> dict[str, Any]:
     links = {
         name: {
-            "operationId": f"{blueprint}_{name}",
+            "operationId": name.replace(".", "_") if "." in name else f"{blueprint}_{name}",
             "parameters": {parameter: f"$response.body#/payload/{part}"},
         }
         for name, (parameter, part) in operation.links.items()

@@ -49,16 +49,26 @@ _ENTRY = {
     ],
 }
 _RUN_ID = "r01kb5gqz5sk4q7r3f0m7h2k9xz"
+_OF_A_FLOW = ("flow_detail", "replace", "delete", "run", "flow_runs")
+_OF_A_RUN = ("run_detail", "run_logs", "metrics", "stop", "retry", "dismiss", "clear")
+_RUN_LINKS = {f"runs.{name}": ("run_id", "runID") for name in _OF_A_RUN}
 _RUN_BODY = {"variables": {"DAY": "2026-03-01"}, "reason": "late data"}
 
 
 @blueprint.operation(
-    "POST", "", needs=Privilege.WRITE_JOB, takes=Takes(forms.FlowEntry, example=_ENTRY), refusals=(409,)
+    "POST",
+    "",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.FlowEntry, example=_ENTRY),
+    payload=forms.FlowName,
+    refusals=(409,),
+    example={"name": "sales"},
+    links=dict.fromkeys(_OF_A_FLOW, ("name", "name")),
 )
-def create(call: Call) -> None:
+def create(call: Call) -> Any:
     """Create a flow from one entry of an import document"""
     with transaction() as session:
-        flow_store.create(session, call.body, call.actor)
+        return {"name": flow_store.create(session, call.body, call.actor)}
 
 
 @blueprint.operation(
@@ -139,6 +149,7 @@ def delete(call: Call, name: str) -> None:
     payload=run_forms.RunStarted,
     refusals=(404,),
     example={"runID": _RUN_ID},
+    links=_RUN_LINKS,
 )
 def run(call: Call, name: str) -> Any:
     """Start a run; `variables` take the place of values of `global_env`"""
@@ -153,6 +164,7 @@ def run(call: Call, name: str) -> Any:
     payload=run_forms.RunStarted,
     refusals=(404,),
     example={"runID": _RUN_ID},
+    links=_RUN_LINKS,
 )
 def run_task(call: Call, name: str, task: str) -> Any:
     """Start a run of one task alone"""
@@ -167,6 +179,7 @@ def run_task(call: Call, name: str, task: str) -> Any:
     payload=run_forms.RunStarted,
     refusals=(404,),
     example={"runID": _RUN_ID},
+    links=_RUN_LINKS,
 )
 def debug_task(call: Call, name: str, task: str) -> Any:
     """Start a pod that sleeps for a while in place of a task's command; the run's detail says how to get in"""

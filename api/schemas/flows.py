@@ -120,6 +120,12 @@ class FlowSummary(Schema):
     updatedAt = nullable_time()
 
 
+class FlowName(Schema):
+    """Which flow was created."""
+
+    name = fields.String(required=True)
+
+
 class FlowNames(Schema):
     """Which flows were imported."""
 

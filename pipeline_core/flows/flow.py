@@ -236,7 +236,7 @@ def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = 
 
 def _count(body: Body, name: str, default: int, least: int = 0) -> int:
     """A whole number, which may be given as text."""
-    value = body.value(name)
+    value = _whole(body.value(name))
     if value in (None, ""):
         return default
     text = str(value).strip()
@@ -248,10 +248,15 @@ def _count(body: Body, name: str, default: int, least: int = 0) -> int:
 
 def _flag(body: Body, name: str, default: bool) -> bool:
     """True or false, which may be given as text or as 1 or 0."""
-    value = body.value(name)
+    value = _whole(body.value(name))
     if value in (None, ""):
         return default
     word = str(value).lower()
     if word not in ("true", "false", "1", "0"):
         body.wrong(name, f"must be true or false, not {shown(value)}")
     return word in ("true", "1")
+
+
+def _whole(value: Any) -> Any:
+    """The value, but 2 where it is 2.0: in JSON both are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

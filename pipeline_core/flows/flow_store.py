@@ -30,8 +30,8 @@ from pipeline_core.times import rfc3339
 from pipeline_core.tokens.actor import Actor
 
 
-def create(session: Session, raw: object, actor: Actor) -> None:
-    """Create a flow from one entry of an import document, parsed JSON.
+def create(session: Session, raw: object, actor: Actor) -> str:
+    """Create a flow from one entry of an import document, parsed JSON; its name.
 
     Raises WrongParameter or MissingParameter with everything that is wrong in `errors`; Conflict when there is a flow of
     that name.
@@ -40,6 +40,7 @@ def create(session: Session, raw: object, actor: Actor) -> None:
     if other := _by_key(session, [definition.flow.key]):
         raise Conflict(f"There is a flow {shown(other[definition.flow.key].written_as)} already; PUT replaces it.")
     _add(session, definition, actor, imported=False)
+    return definition.flow.name
 
 
 def replace(session: Session, name: str, raw: object, actor: Actor) -> None:

@@ -17,6 +17,8 @@ import schemathesis
 from schemathesis import Case, HookContext
 from schemathesis.generation import GenerationMode
 
+from pipeline_core.flows.names import NAME
+
 PASSWORD = "the password of this run"
 
 
@@ -94,9 +96,10 @@ def _list(case: Case) -> None:
 
 def _entry(case: Case) -> None:
     """What stands in a flow has grammars of its own, and its name agrees with the path's."""
-    name = "made" if "name" in (case.path_parameters or {}) else f"made-{len(json.dumps(case.body))}"
+    name = f"made-{len(json.dumps(case.body))}"
     if case.path_parameters:
-        case.path_parameters["name"] = name
+        given = unquote(case.path_parameters["name"])
+        name = case.path_parameters["name"] = given if NAME.fullmatch(given) else "made"
     case.body = _flow(name, case.body["pipeline"])
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from rich.console import Console
 
 from api.cli import render_flows
-from api.cli.run_progress import news
+from api.cli.exits import Exit
+from api.cli.output import Output
+from api.cli.run_progress import news, watch
 
 
 def task(name: str, state: str = "waiting", **fields: Any) -> dict[str, Any]:
@@ -53,3 +58,33 @@ def test_a_tree_has_each_task_once_below_the_last_that_it_waits_for() -> None:
         "│       └── d  waiting  (after b too)",
         "└── x  waiting",
     ]
+
+
+class Service:
+    """Gives one state of a run after the other, and the flow."""
+
+    def __init__(self, *payloads: dict[str, Any]) -> None:
+        self.payloads = list(payloads)
+
+    def get(self, *path: str) -> SimpleNamespace:
+        if path == ("v1", "flows", "f"):
+            tasks = [{"job_templete": "logical", "name": name} for name in ("a", "b")]
+            return SimpleNamespace(
+                payload={"pipeline": {"name": "f", "dag_json": {"b": {"upstream": ["a"]}}}, "tasks": tasks}
+            )
+        return SimpleNamespace(payload=self.payloads.pop(0))
+
+
+def test_on_a_terminal_the_tree_is_drawn_anew_until_the_run_has_ended() -> None:
+    first = run("running", task("a", "running"), task("b"), flow="f")
+    last = run("failed", task("a", "succeeded"), task("b", "failed"), flow="f")
+    out = Output("table")
+    out.console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=60)
+    with pytest.raises(SystemExit) as ended:
+        watch(cast("Any", Service(first, last)), out, "r01")
+    assert ended.value.code == Exit.JOB_NOT_SUCCEEDED
+    shown = out.console.file.getvalue()  # type: ignore[attr-defined]
+    assert "├── a" not in shown
+    assert "└── a  succeeded" in shown
+    assert "    └── b  failed" in shown
+    assert shown.rstrip().endswith("r01 failed")

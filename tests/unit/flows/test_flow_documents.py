@@ -73,6 +73,14 @@ def test_defaults_are_filled_in(site: Site) -> None:
     assert (flow.tasks["a"].retry, flow.tasks["a"].timeout, flow.tasks["a"].skip) == (0, 0, False)
 
 
+def test_a_whole_number_is_one_however_it_is_written(site: Site) -> None:
+    flow = read(
+        site, {"parallelism": 3.0, "catchup": 0.0, "expired_limit": " 7 "}, {"name": "a", "retry": "2", "skip": 1}
+    )
+    assert (flow.parallelism, flow.catchup, flow.expired_limit) == (3, False, 7)
+    assert (flow.tasks["a"].retry, flow.tasks["a"].skip) == (2, True)
+
+
 NEGATIVE = {row["id"]: row for row in case("negative-cases.json")}
 WORDS = {
     "cycle": "a -> b -> a",
