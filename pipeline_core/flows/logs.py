@@ -54,11 +54,11 @@ def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None
 def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
     """The lines of all tasks, or of one, by time, each with its newline and, but for a single task, `task | ` before it.
 
-    With `follow`, those of jobs that run at the same time come as they are written, until the run has ended. Raises
-    ClusterAway.
+    With `follow`, those of jobs that run at the same time come as they are written, until the run has ended; an empty text
+    is a sign of life. Raises ClusterAway.
     """
     found = _followed(run_id, task, query) if query.follow else _written(run_id, task, query)
-    return (f"{line.text}\n" for line in found)
+    return (f"{line.text}\n" if line else "" for line in found)
 
 
 def _written(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
@@ -69,7 +69,7 @@ def _written(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
     return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
 
 
-def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
+def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line | None]:
     came: Came = queue.Queue(maxsize=1000)
     stop = threading.Event()
     listeners: dict[str, threading.Thread] = {}
@@ -88,6 +88,7 @@ def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]
             yield from _come(came)
             if over and heard and listeners.keys() >= jobs.keys():
                 return
+            yield None
     finally:
         stop.set()
 
@@ -126,6 +127,9 @@ def _put(item: _Line | PipelineError, came: Came, stop: threading.Event) -> None
 
 def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[_Line | None]:
     for line in cluster().logs(job_id, query):
+        if line is None:
+            yield None
+            continue
         source = "" if line.source == _ONLY_REPLICA else line.source
         prefix = "/".join(filter(None, (name if prefixed else "", source)))
         yield _Line(line.time, f"{prefix} | {line.text}" if prefix else line.text)

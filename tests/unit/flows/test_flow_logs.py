@@ -28,10 +28,11 @@ class Cluster:
         self.coming: dict[str, Queue[LogLine | None]] = {job_id: Queue() for job_id in written}
         self.asked: list[tuple[str, LogQuery]] = []
 
-    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine]:
+    def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         self.asked.append((job_id, query))
         yield from self.written[job_id][-query.tail if query.tail is not None else 0 :]
         if query.follow:
+            yield None
             while coming := self.coming[job_id].get(timeout=10):
                 yield coming
 
@@ -71,7 +72,7 @@ def test_a_follower_hears_of_tasks_that_begin_later_until_the_run_has_ended(
 ) -> None:
     known, over = {"j1": "load"}, threading.Event()
     monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), over.is_set()))
-    lines = logs.lines("r1", None, LogQuery(follow=True, tail=1))
+    lines = filter(None, logs.lines("r1", None, LogQuery(follow=True, tail=1)))
     assert next(lines) == "load | four\n"
     cluster.coming["j1"].put(line(5, "five"))
     assert next(lines) == "load | five\n"
@@ -86,7 +87,7 @@ def test_a_follower_hears_of_tasks_that_begin_later_until_the_run_has_ended(
 
 def test_no_more_than_so_many_jobs_are_followed_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "AT_ONCE", 1)
-    lines = logs.lines("r1", None, LogQuery(follow=True))
+    lines = filter(None, logs.lines("r1", None, LogQuery(follow=True)))
     assert [next(lines), next(lines)] == ["load | one\n", "load | four\n"]
     assert [job_id for job_id, _ in cluster.asked] == ["j1"]
     cluster.coming["j1"].put(None)
