@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.body import shown
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredRun, StoredTask, TaskAttempt
+from pipeline_core.database.models import Job, StoredRun, StoredTask, TaskAttempt
 from pipeline_core.errors import NotFound, PipelineError
-from pipeline_core.flows import record
+from pipeline_core.flows import queries, record
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.taskset import CONTAINER
 from pipeline_core.tokens.actor import Actor
@@ -136,19 +136,17 @@ def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[
 
 
 def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
-    """The tasks' names by the IDs of their last jobs, in the order of the DAG, and whether the run has ended."""
+    """The tasks' names by the IDs of their last jobs that have begun, in the order of the DAG; whether the run has ended."""
     query = (
-        select(TaskAttempt.job_id, StoredTask.name)
-        .join(StoredTask, (StoredTask.run_id == TaskAttempt.run_id) & (StoredTask.key == TaskAttempt.key))
-        .where(
-            TaskAttempt.run_id == run_id,
-            TaskAttempt.attempt == StoredTask.attempt,
-        )
+        select(Job.id, StoredTask.name)
+        .join(TaskAttempt, TaskAttempt.job_id == Job.id)
+        .join(StoredTask, queries.LATEST)
+        .where(StoredTask.run_id == run_id, or_(Job.started_at.is_not(None), Job.finished_at.is_not(None)))
         .order_by(StoredTask.position)
     )
     if task is not None:
         query = query.where(StoredTask.key == identity(task))
     with transaction() as session:
+        # In this order, no job is missing once the run has ended.
         finished = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
-        found = {job_id: name for job_id, name in session.execute(query) if job_id}
-    return found, finished is not None
+        return {row.id: row.name for row in session.execute(query)}, finished is not None

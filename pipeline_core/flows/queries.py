@@ -48,12 +48,14 @@ _TASK_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     StoredTask.output,
     TaskAttempt.job_id,
 )
-_LATEST = and_(
+LATEST = and_(
     TaskAttempt.run_id == StoredTask.run_id,
     TaskAttempt.key == StoredTask.key,
     TaskAttempt.attempt == StoredTask.attempt,
 )
-_TASKS = select(*_TASK_COLUMNS).select_from(StoredTask).outerjoin(TaskAttempt, _LATEST).order_by(StoredTask.position)
+"""A task's last attempt."""
+
+_TASKS = select(*_TASK_COLUMNS).select_from(StoredTask).outerjoin(TaskAttempt, LATEST).order_by(StoredTask.position)
 
 
 def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:

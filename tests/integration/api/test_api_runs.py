@@ -225,6 +225,8 @@ def test_logs_of_a_run_s_tasks_are_merged(
     monkeypatch.setattr(logs, "cluster", lambda: cluster)
     run_id = start()
     engine.turn(run_id, "load", JobState.SUCCEEDED)
+    assert admin("GET", f"/v1/runs/{run_id}/logs?task=report").text == ""
+    engine.turn(run_id, "report", JobState.RUNNING)
     first, second = (engine.jobs(run_id, task)[0] for task in ("load", "report"))
     assert admin("GET", f"/v1/runs/{run_id}/logs").text == f"load | from {first}\nreport | from {second}\n"
     assert admin("GET", f"/v1/runs/{run_id}/logs?task=REPORT").text == f"from {second}\n"

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from api.cli import main
+from tests import flows
 from tests.installation import Installation, installed, wait_for
 from tests.servers import fresh_database
 
@@ -102,3 +103,37 @@ def test_the_documents_run_to_their_end(
         names = [task["name"] for task in run["tasks"] if task["jobID"] and "/output" not in str(entry)]
         assert [task for task in names if f"{task} of {entry['pipeline']['name']}" not in logs] == []
         assert pipeline("runs", "metrics", run["id"]).exit_code == 0
+
+
+def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, imported: Callable[[Any], None]) -> None:
+    imported(
+        {
+            "two": flows.entry(
+                "two",
+                {"first": [], "second": ["first"]},
+                {"first": {"script": "echo one"}, "second": {"script": "echo two; echo three"}},
+            )
+        }
+    )
+    run_id = pipeline("flow", "run", "two").stdout.strip()
+    followed = pipeline("runs", "logs", run_id, "--follow")
+    assert (followed.exit_code, followed.stdout.splitlines()) == (0, ["first | one", "second | two", "second | three"])
+    assert json.loads(pipeline("run", run_id, "--output", "json").stdout)["state"] == "succeeded"
+    assert pipeline("runs", "logs", run_id, "--task", "SECOND", "--tail", "1").stdout == "three\n"
+    assert pipeline("runs", "retry", run_id).exit_code == 3
+    assert [line.split()[0] for line in pipeline("flow", "runs", "two").stdout.splitlines()] == ["RUN", run_id]
+    assert pipeline("runs", "delete", run_id).exit_code == 0
+    assert pipeline("run", run_id).exit_code == 4
+
+
+def test_a_run_that_is_stopped_stops_its_jobs(
+    service: Installation, pipeline: Pipeline, imported: Callable[[Any], None]
+) -> None:
+    imported({"long": flows.entry("long", {"sleep": []}, {"sleep": {"script": "sleep 1000"}})})
+    run_id = pipeline("flow", "run", "long").stdout.strip()
+    job_id = wait_for(lambda: service.get(f"/v1/runs/{run_id}")["tasks"][0]["jobID"], "a job")
+    service.wait_state(job_id, "running")
+    assert pipeline("runs", "stop", run_id, "--reason", "enough").stdout == f"{run_id} stopped\n"
+    service.wait_state(job_id, "stopped")
+    watched = pipeline("run", run_id, "--watch")
+    assert (watched.exit_code, watched.stdout.splitlines()[-1]) == (1, f"{run_id} stopped: enough")
