@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from click.testing import CliRunner, Result
 
 from api.cli import main
@@ -35,9 +36,18 @@ def service(
         fresh_database(postgres_url, template=migrated_database) as database_url,
         installed(tmp_path_factory.mktemp("flows"), database_url, redis_url, **texts) as installation,
     ):
-        installation.start()
-        wait_for(lambda: installation.ask("GET", "/readyz").status_code == 200, "the API")
+        installation.start("api")
+        wait_for(lambda: answers(installation), "the API")
+        installation.start(*(installation.services.keys() - {"api"}))
         yield installation
+
+
+def answers(installation: Installation) -> bool:
+    """Whether the API does; while it starts, a request waits in its socket."""
+    try:
+        return installation.ask("GET", "/readyz").status_code == 200
+    except requests.Timeout:
+        return False
 
 
 @pytest.fixture
@@ -106,12 +116,13 @@ def test_the_documents_run_to_their_end(
 
 
 def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, imported: Callable[[Any], None]) -> None:
+    scripts = {"first": "echo one", "second": "echo two; echo three"}
     imported(
         {
             "two": flows.entry(
                 "two",
                 {"first": [], "second": ["first"]},
-                {"first": {"script": "echo one"}, "second": {"script": "echo two; echo three"}},
+                {name: {"script": script, "working_dir": "/"} for name, script in scripts.items()},
             )
         }
     )
@@ -129,7 +140,7 @@ def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, im
 def test_a_run_that_is_stopped_stops_its_jobs(
     service: Installation, pipeline: Pipeline, imported: Callable[[Any], None]
 ) -> None:
-    imported({"long": flows.entry("long", {"sleep": []}, {"sleep": {"script": "sleep 1000"}})})
+    imported({"long": flows.entry("long", {"sleep": []}, {"sleep": {"script": "sleep 1000", "working_dir": "/"}})})
     run_id = pipeline("flow", "run", "long").stdout.strip()
     job_id = wait_for(lambda: service.get(f"/v1/runs/{run_id}")["tasks"][0]["jobID"], "a job")
     service.wait_state(job_id, "running")
