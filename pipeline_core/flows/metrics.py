@@ -7,13 +7,24 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline_core.database.models import StoredTask
+from pipeline_core.database.models import StoredTask, TaskAttempt
 from pipeline_core.flows import queries
+from pipeline_core.jobs import results
 from pipeline_core.tokens.actor import Actor
 
 
 def by_task(session: Session, run_id: str, actor: Actor) -> dict[str, list[Any]]:
-    """By each task's name, the metrics of its last try. Raises NotFound."""
+    """By each task's name, the metrics that the replicas of its last try left. Raises NotFound."""
     queries.visible(session, run_id, actor)
-    names = session.scalars(select(StoredTask.name).where(StoredTask.run_id == run_id).order_by(StoredTask.position))
-    return {name: [] for name in names}
+    query = (
+        select(StoredTask.name, TaskAttempt.job_id)
+        .outerjoin(TaskAttempt, queries.LATEST)
+        .where(StoredTask.run_id == run_id)
+        .order_by(StoredTask.position)
+    )
+    jobs = {row.name: row.job_id or "" for row in session.execute(query)}
+    kept = results.read(session, [job_id for job_id in jobs.values() if job_id])
+    return {
+        name: [metric for result in kept.get(job_id, ()) for metric in result.metrics or []]
+        for name, job_id in jobs.items()
+    }

@@ -22,6 +22,8 @@ FILES = sorted(path.name for path in CASES.glob("case*.json"))
 SCRIPT = 'echo "$KFJ_TASK_NAME of $KFJ_PIPELINE_NAME: $*"'
 """What tasks do here instead: the images that have their programs are not used on this machine."""
 
+METRICS = {"join-train": [{"metric_type": "text", "describe": "auc", "text": "auc=0.80"}]}
+
 Pipeline = Callable[..., Result]
 
 
@@ -112,7 +114,8 @@ def test_the_documents_run_to_their_end(
         logs = pipeline("runs", "logs", run["id"]).stdout
         names = [task["name"] for task in run["tasks"] if task["jobID"] and "/output" not in str(entry)]
         assert [task for task in names if f"{task} of {entry['pipeline']['name']}" not in logs] == []
-        assert pipeline("runs", "metrics", run["id"]).exit_code == 0
+        metrics = json.loads(pipeline("runs", "metrics", run["id"], "--output", "json").stdout)
+        assert metrics == {name: METRICS.get(name, []) for name in expected}
 
 
 def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, imported: Callable[[Any], None]) -> None:
