@@ -18,7 +18,8 @@ BUSY_SECONDS = 30
 
 
 def answer(lines: Callable[[], Iterator[str]], *, follow: bool) -> Response:
-    """The lines as an answer; an empty one is a sign of life. A follower takes one of this process's places until the answer has ended.
+    """The lines as an answer; an empty one is a sign of life. A follower takes one of this process's places until the answer
+    has ended.
 
     Raises Unavailable when there is none, and whatever the lines raise before the first of them: that can still be told in
     the usual form.

@@ -22,6 +22,7 @@ from pipeline_core.errors import NotFound, PipelineError
 from pipeline_core.flows import queries, record
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.taskset import CONTAINER
+from pipeline_core.jobs.logs import finished
 from pipeline_core.tokens.actor import Actor
 
 LOOK_SECONDS = 1.0
@@ -79,7 +80,8 @@ def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line 
             jobs, over = _jobs(run_id, task)
             free = AT_ONCE - sum(listener.is_alive() for listener in listeners.values())
             for job_id in [job_id for job_id in jobs if job_id not in listeners][:free]:
-                of_job = _lines(job_id, jobs[job_id], task is None, asked)
+                # A job may have its replicas tried again.
+                of_job = _lines(job_id, jobs[job_id], task is None, replace(asked, finished=finished(job_id, asked)))
                 listeners[job_id] = threading.Thread(target=_listen, args=(of_job, came, stop), daemon=True)
                 listeners[job_id].start()
             # What begins later is wanted as a whole.
@@ -148,5 +150,5 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
         query = query.where(StoredTask.key == identity(task))
     with transaction() as session:
         # In this order, no job is missing once the run has ended.
-        finished = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
-        return {row.id: row.name for row in session.execute(query)}, finished is not None
+        ended = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
+        return {row.id: row.name for row in session.execute(query)}, ended is not None

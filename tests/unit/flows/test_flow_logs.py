@@ -44,6 +44,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     )
     monkeypatch.setattr(logs, "cluster", lambda: made)
     monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS if task is None else {"j1": "load"}, True))
+    monkeypatch.setattr(logs, "finished", lambda job_id, query: lambda: True)
     monkeypatch.setattr(logs, "LOOK_SECONDS", 0.02)
     return made
 
