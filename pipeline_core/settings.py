@@ -185,6 +185,13 @@ class Settings:
         "cannot be stored holds nothing up any more but the pod's deletion, for a day at most.",
         unit="s",
     )
+    pod_ttl: float = _setting(
+        _number,
+        0.0,
+        "How long the pods of a job that has ended are kept after that; what still runs is ended at once all the same. 0: not "
+        "at all. The local cluster has none to keep: there it means nothing.",
+        unit="s",
+    )
     local_slots: int = _setting(
         _count,
         32,
@@ -359,6 +366,7 @@ class Settings:
     def _rules(self) -> list[tuple[bool, str]]:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
+            (self.pod_ttl >= 0, f"PIPELINE_POD_TTL ({self.pod_ttl:g}) must be 0 or more"),
             (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
             (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
             (self.log_days >= 0, f"PIPELINE_LOG_DAYS ({self.log_days:g}) must be 0 or more"),

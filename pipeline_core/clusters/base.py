@@ -207,6 +207,12 @@ class Cluster(Protocol):
         True when nothing of it runs any more: call again until then. Logs stay. Raises ClusterAway.
         """
 
+    def end(self, job_id: str) -> bool:
+        """Stop what runs of a job, as `delete` does, and keep what has ended where the cluster can.
+
+        True when nothing of it runs any more: call again until then. Raises ClusterAway.
+        """
+
     def prune(self, job_ids: Collection[str]) -> None:
         """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterAway."""
 

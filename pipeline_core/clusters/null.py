@@ -53,6 +53,9 @@ class NullCluster:
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         return True
 
+    def end(self, job_id: str) -> bool:
+        return True
+
     def prune(self, job_ids: Collection[str]) -> None:
         pass
 

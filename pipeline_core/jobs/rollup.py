@@ -59,9 +59,9 @@ def observe(job_id: str) -> None:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
         if job is None:
             return
-        if JobState(job.state).final and job.cleanup == Cleanup.DONE and _runs(observation):
+        if JobState(job.state).final and (job.cleanup == Cleanup.DONE or job.kept_until) and _runs(observation):
             wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
-            job.cleanup = Cleanup.PENDING
+            job.cleanup, job.kept_until = Cleanup.PENDING, None
         if JobState(job.state).final or job.stage != Stage.CLUSTER:
             return
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}

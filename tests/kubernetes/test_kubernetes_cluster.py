@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -291,3 +292,27 @@ def test_only_deleted_jobs_are_pruned(driver: KubernetesCluster, make: Any) -> N
     driver.prune(["job"])
     assert driver.observe("job") is None
     assert list(driver.logs("job", LogQuery(follow=True))) == []
+
+
+def test_pods_that_are_kept_have_ended_and_their_logs_are_stored(
+    driver: KubernetesCluster, kubelet: Kubelet, make: Any
+) -> None:
+    driver.launch(make(replicas=3))
+    kubelet.finish(POD)
+    kubelet.run("job-worker-0-0-1")
+    assert driver.end("job") is False, "one has to be ended, and one was never started"
+    kubelet.report("job-worker-0-0-1", "Failed", {"main": terminated(143)}, reason="DeadlineExceeded")
+    eventually(lambda: driver.end("job"))
+    assert kubelet.names() == [POD, "job-worker-0-0-1"]
+    before = seen(driver, "job")
+    assert [one.state for one in before.replicas] == [
+        ReplicaState.SUCCEEDED,
+        ReplicaState.STOPPED,
+        ReplicaState.STOPPED,
+    ]
+    assert not before.cleared
+    eventually(lambda: driver.delete("job"))
+    assert kubelet.names() == []
+    assert [replace(one, finished_at=None) for one in seen(driver, "job").replicas] == [
+        replace(one, finished_at=None) for one in before.replicas
+    ]

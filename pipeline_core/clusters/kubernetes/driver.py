@@ -140,6 +140,15 @@ class KubernetesCluster:
                 self._delete_service(attempts[-1])
             return all(gone)
 
+    def end(self, job_id: str) -> bool:
+        """The logs of what has ended are stored all the same: its node may be gone when it is deleted."""
+        with refusals(f"ending job {job_id}"):
+            attempts = self._attempts(job_id)
+            for attempt in attempts:
+                attempt.mark_stopped()
+            ended = [self._end(attempt, keep=attempt is attempts[-1]) for attempt in attempts]
+            return all(ended)
+
     def prune(self, job_ids: Collection[str]) -> None:
         for job_id in job_ids:
             with refusals(f"pruning job {job_id}"):
@@ -209,8 +218,9 @@ class KubernetesCluster:
             if error.status not in (404, 409):
                 raise
 
-    def _end(self, attempt: Attempt, *, hurry: bool = False) -> bool:
-        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left.
+    def _end(self, attempt: Attempt, *, hurry: bool = False, keep: bool = False) -> bool:
+        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left, but for those to
+        `keep`, which have ended and whose logs are stored.
 
         In a `hurry`, pods whose logs have been waited for may be left: they go when the job is cleaned up.
         """
@@ -221,9 +231,11 @@ class KubernetesCluster:
         ended = attempt.end_all(pods)
         standings = {key: self._archive_logs(attempt, pod) for key, pod in ended.items()}
         done = {key: pod for key, pod in ended.items() if standings[key] is Archiving.DONE}
-        attempt.remove(done)
+        if not keep:
+            attempt.remove(done)
         if len(done) == len(pods):
-            attempt.clear()
+            if not keep:
+                attempt.clear()
             return True
         late = [key for key in ended if standings[key] is Archiving.LATE]
         return hurry and len(done) + len(late) == len(pods)

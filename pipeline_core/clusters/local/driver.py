@@ -143,6 +143,10 @@ class LocalCluster:
                 (self._live / job_id).unlink(missing_ok=True)
             return all(gone)
 
+    def end(self, job_id: str) -> bool:
+        """What has ended leaves nothing but its files, which stay anyway."""
+        return self.delete(job_id)
+
     def running(self) -> dict[str, int]:
         """How many replicas run now, by job; jobs that run none are left out."""
         counts = {}

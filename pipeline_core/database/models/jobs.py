@@ -53,6 +53,8 @@ class Job(Base):
     # A launch may have been under way when the job ended; what it made can appear until then.
     cleanup_after: Mapped[Timestamp | None]
     logs_pruned_at: Mapped[Timestamp | None]
+    # Nothing of it runs any more, and what is left in the cluster is kept until then.
+    kept_until: Mapped[Timestamp | None]
     exit_code: Mapped[int | None]
     exit_diagnostics: Mapped[str] = mapped_column(default="")
     retry_of: Mapped[Id | None]

@@ -1,0 +1,169 @@
+"""Cleaning up after jobs that have ended, and keeping their pods for as long as the operator wishes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from pipeline_core import clusters
+from pipeline_core.clock import now
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.null import NullCluster
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Job
+from pipeline_core.jobs import cleanup, control, cursor
+from pipeline_core.jobs.detail import detail
+from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.settings import settings
+from pipeline_core.stages.order import Stage
+from pipeline_core.stages.outcomes import Claim
+from pipeline_core.tokens.actor import Actor
+
+ADMIN = Actor(name="admin", admin=True)
+pytestmark = pytest.mark.usefixtures("service_settings")
+
+
+class Pods(NullCluster):
+    """Has pods that run until they were asked to end twice, and that stay until they are deleted."""
+
+    def __init__(self) -> None:
+        super().__init__("pods")
+        self.runs = 1
+        self.left = True
+        self.away = False
+
+    def end(self, job_id: str) -> bool:
+        if self.away:
+            raise ClusterAway("nobody answers")
+        self.runs -= 1
+        return self.runs < 0
+
+    def delete(self, job_id: str, replicas: Any = None) -> bool:
+        self.left = not self.end(job_id)
+        return not self.left
+
+
+@pytest.fixture
+def pods(monkeypatch: pytest.MonkeyPatch) -> Pods:
+    found = Pods()
+    monkeypatch.setattr(cleanup, "cluster", lambda: found)
+    return found
+
+
+@pytest.fixture
+def ttl(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets PIPELINE_POD_TTL of a driver."""
+
+    def set_ttl(seconds: float, driver: str = "kubernetes") -> None:
+        chosen = replace(settings(), pod_ttl=seconds, cluster_driver=driver)
+        monkeypatch.setattr(cleanup, "settings", lambda: chosen)
+
+    return set_ttl
+
+
+@pytest.fixture
+def job_id() -> str:
+    """A job that was stopped after its launch."""
+    container = {"name": "main", "image": "busybox", "command": ["true"]}
+    role = {"name": "worker", "template": {"spec": {"containers": [container]}}}
+    taskset = {
+        "apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]},
+    }  # fmt: skip
+    made = submit(Submission.parse({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}), ADMIN)
+    assert isinstance(cursor.claim(made, 0, Stage.LAUNCH, "w1"), Claim)
+    control.stop(made, ADMIN)
+    with transaction() as session:
+        session.execute(update(Job).where(Job.id == made).values(cleanup_after=None))
+    return made
+
+
+def row(job_id: str) -> Job:
+    with transaction() as session:
+        return session.execute(select(Job).where(Job.id == job_id)).scalar_one()
+
+
+def age(job_id: str, seconds: float) -> None:
+    """Let so much time pass for the job."""
+    with transaction() as session:
+        session.execute(
+            update(Job)
+            .where(Job.id == job_id)
+            .values(
+                finished_at=Job.finished_at - timedelta(seconds=seconds),
+                kept_until=Job.kept_until - timedelta(seconds=seconds),
+            )
+        )
+
+
+def test_pods_are_deleted_at_once_when_nobody_wishes_to_keep_them(pods: Pods, ttl: Any, job_id: str) -> None:
+    ttl(0)
+    assert [cleanup.clean_up(job_id), cleanup.clean_up(job_id)] == [False, True]
+    assert (row(job_id).cleanup, pods.left) == ("done", False)
+
+
+def test_what_runs_is_ended_at_once_and_pods_go_when_their_time_is_over(pods: Pods, ttl: Any, job_id: str) -> None:
+    ttl(600)
+    assert cleanup.clean_up(job_id) is False
+    assert job_id in cleanup.uncleaned(500), "something runs yet"
+    assert cleanup.clean_up(job_id) is False
+    assert pods.left
+    assert job_id not in cleanup.uncleaned(500), "nobody needs to look at it until then"
+    age(job_id, 601)
+    assert job_id in cleanup.uncleaned(500)
+    assert cleanup.clean_up(job_id) is True
+    assert (row(job_id).cleanup, pods.left) == ("done", False)
+
+
+def test_detail_says_the_same_before_and_after(pods: Pods, ttl: Any, job_id: str) -> None:
+    def told() -> Any:
+        with transaction() as session:
+            found = detail(session, job_id, ADMIN)
+        found["job"].pop("cleanup")
+        return found
+
+    ttl(600)
+    while job_id in cleanup.uncleaned(500):
+        cleanup.clean_up(job_id)
+    before = told()
+    with transaction() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(kept_until=now()))
+    ttl(0)
+    cleanup.clean_up(job_id)
+    assert not pods.left
+    assert told() == before
+
+
+def test_a_cluster_that_is_away_loses_nothing(pods: Pods, ttl: Any, job_id: str) -> None:
+    ttl(600)
+    pods.away = True
+    with pytest.raises(ClusterAway):
+        cleanup.clean_up(job_id)
+    assert job_id in cleanup.uncleaned(500)
+    assert row(job_id).kept_until is None
+
+
+def test_a_launch_that_comes_late_is_ended_though_pods_are_kept(pods: Pods, ttl: Any, job_id: str) -> None:
+    ttl(600)
+    while job_id in cleanup.uncleaned(500):
+        cleanup.clean_up(job_id)
+    pods.runs = 1
+    cleanup.withdraw(job_id)
+    assert pods.runs == 0
+    assert job_id in cleanup.uncleaned(500), "until it has ended"
+
+
+@pytest.mark.parametrize("driver", ["local", "null"])
+def test_other_clusters_have_no_pods_to_keep(pods: Pods, ttl: Any, job_id: str, driver: str) -> None:
+    ttl(600, driver)
+    pods.runs = 0
+    assert cleanup.clean_up(job_id) is True
+    assert row(job_id).cleanup == "done"
+
+
+def test_every_driver_can_end_a_job() -> None:
+    assert NullCluster("null").end("j1") is True
+    assert clusters.cluster().end("j1") is True
