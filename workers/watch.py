@@ -78,11 +78,11 @@ def lead(stop: threading.Event, owner: str) -> None:
     renewal = threading.Thread(target=renew, daemon=True, name="lease")
     renewal.start()
     try:
-        for job_id in cluster().watch(stop):
+        for job_ids in cluster().watch(stop):
             alive.show()
             if lost.is_set():
                 return
-            if job_id:
+            for job_id in rollup.take_in(job_ids):
                 structlog.contextvars.bind_contextvars(job_id=job_id)
                 rollup.observe(job_id)
                 structlog.contextvars.unbind_contextvars("job_id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import chain, takewhile
 from threading import Event
 
 from pipeline_core.clusters.base import Cluster
@@ -16,7 +16,7 @@ ASK_AGAIN_SECONDS = 0.2
 def jobs_with_replicas(cluster: Cluster) -> dict[str, int]:
     """The jobs of which replicas have not ended, and how many those are."""
     stop = Event()
-    counts = {job: _running(cluster, job) for job in set(takewhile(bool, cluster.watch(stop)))}
+    counts = {job: _running(cluster, job) for job in set(chain.from_iterable(takewhile(bool, cluster.watch(stop))))}
     stop.set()
     return {job: count for job, count in counts.items() if count}
 

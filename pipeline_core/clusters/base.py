@@ -180,11 +180,17 @@ class Cluster(Protocol):
     def observe(self, job_id: str) -> Observation | None:
         """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterAway."""
 
-    def watch(self, stop: Event) -> Iterator[str]:
-        """IDs of jobs in which something changed, as it happens, until `stop` is set.
+    def watch(self, stop: Event) -> Iterator[Collection[str]]:
+        """IDs of jobs in which something changed, as it happens, until `stop` is set: all that came up since the last.
 
-        Begins with every job that the cluster has. An empty text is a sign of life when nothing happens. May repeat an
+        Begins with every job that the cluster has. When nothing happens there are none, as a sign of life. May repeat an
         ID and may miss a change: whoever listens also asks from time to time. Raises ClusterAway.
+        """
+
+    def told(self, job_id: str) -> Observation | None:
+        """What the watch of this process has told of a job, where that is enough to go on; None: observe it.
+
+        Nothing is said of the replicas that it leaves out. Asks nobody.
         """
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:

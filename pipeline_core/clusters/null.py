@@ -39,10 +39,13 @@ class NullCluster:
     def observe(self, job_id: str) -> Observation | None:
         return None
 
-    def watch(self, stop: Event) -> Iterator[str]:
+    def watch(self, stop: Event) -> Iterator[Collection[str]]:
         while not stop.is_set():
-            yield ""
+            yield ()
             stop.wait(SIGN_OF_LIFE_SECONDS)
+
+    def told(self, job_id: str) -> Observation | None:
+        return None
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return iter(())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import faults, wakeups
@@ -18,33 +17,15 @@ from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
 from pipeline_core.faults import Point
-from pipeline_core.jobs import lifecycle, retries
+from pipeline_core.jobs import lifecycle, records, retries
+from pipeline_core.jobs.records import Record
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import retry_policy
 from pipeline_core.taskset.document import roles as roles_of
 from pipeline_core.taskset.rollup import RollUp, roll_up
 
-_RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
-_ENDED = 2
-
 _DOCUMENT = table(JobDocument)
-_REPLICA_KEY = ("job_id", "role", "index")
-_INSERT_REPLICA = insert(table(Replica))
-_UPSERT_REPLICA = _INSERT_REPLICA.on_conflict_do_update(
-    index_elements=_REPLICA_KEY,
-    set_={
-        column.name: _INSERT_REPLICA.excluded[column.name]
-        for column in table(Replica).columns
-        if column.name not in _REPLICA_KEY
-    },
-)
-_KNOWN = (
-    select(JobDocument.roles, Replica)
-    .outerjoin(Replica, Replica.job_id == JobDocument.job_id)
-    .where(JobDocument.job_id == bindparam("job_id"))
-)
-"""The states of a job's roles beside each of its replicas; one row without a replica when there is none yet."""
 
 
 @again_if_contended
@@ -80,6 +61,48 @@ def observe(job_id: str) -> None:
         cluster().launch(absent)
 
 
+def take_in(job_ids: Collection[str]) -> list[str]:
+    """Write down what the cluster's watch has told of these jobs; those of them that have to be observed.
+
+    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterAway, Unavailable.
+    """
+    told = {job_id: found for job_id in job_ids if (found := cluster().told(job_id))}
+    if told:
+        for job_id, needless in _write_down(told).items():
+            cluster().delete(job_id, needless)
+    return [job_id for job_id in job_ids if job_id not in told]
+
+
+@again_if_contended
+def _write_down(told: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, ...]]:
+    """Observations of many jobs; the replicas of each that are needed no more.
+
+    None of the jobs counts as heard of: what the watch does not tell, the reconcile asks for all the same.
+    """
+    with transaction() as session:
+        running = (
+            select(Job)
+            .where(Job.id.in_(told), Job.stage == Stage.CLUSTER, Job.finished_at.is_(None))
+            .order_by(Job.id)
+            .with_for_update(key_share=True)
+        )
+        jobs = [job for job in session.scalars(running) if job.attempt == told[job.id].attempt]
+        found = records.read(session, [job.id for job in jobs]) if jobs else {}
+        changed = {job.id: reports for job in jobs if (reports := found[job.id].take(told[job.id]))}
+        records.write(session, changed)
+        documents = dict(
+            session.execute(
+                select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
+            ).tuples()
+        )
+        return {
+            job.id: needless
+            for job in jobs
+            if job.id in changed
+            and (needless := _follow(session, job, documents[job.id] or {}, found[job.id], told[job.id]))
+        }
+
+
 def try_replicas_again(job_id: str) -> None:
     """Launch the tries of a job's replicas that are due. Raises ClusterAway, Unavailable."""
     unit = retries.begin(job_id)
@@ -96,7 +119,7 @@ def _runs(observation: Observation | None) -> bool:
 
 def _lost(session: Session, job: Job) -> Observation:
     """What to make of a job that the cluster knows nothing of: its replicas were deleted behind our back."""
-    rows = session.execute(select(Replica).where(Replica.job_id == job.id)).scalars()
+    known = records.read(session, [job.id])[job.id].known
     return Observation(
         job.id,
         job.attempt,
@@ -104,36 +127,8 @@ def _lost(session: Session, job: Job) -> Observation:
             replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
             if not report.state.ended
             else report
-            for report in map(_report, rows)
+            for report in known.values()
         ),
-    )
-
-
-def _report(row: Replica) -> ReplicaReport:
-    return ReplicaReport(
-        role=row.role,
-        index=row.index,
-        state=ReplicaState(row.state),
-        attempt=row.attempt,
-        reason=row.reason,
-        exit_code=row.exit_code,
-        diagnostics=row.diagnostics,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        container_id=row.container_id,
-        host_ip=row.host_ip,
-        pod_name=row.pod_name,
-        pod_uid=row.pod_uid,
-        pod_ip=row.pod_ip,
-    )
-
-
-def newer(known: ReplicaReport | None, told: ReplicaReport) -> bool:
-    """Whether `told` says more than what is known: observations may arrive in any order, and states never go back."""
-    if known is None:
-        return True
-    return (told.attempt, _RANK.get(told.state, _ENDED)) >= (known.attempt, _RANK.get(known.state, _ENDED)) and not (
-        known.state.ended and told.attempt == known.attempt
     )
 
 
@@ -149,20 +144,28 @@ def apply(
 
     The replicas that a decided role needs no more, for the caller to delete once the transaction has committed.
     """
-    rows = session.execute(_KNOWN, {"job_id": job.id}).all()
-    known = {(row.Replica.role, row.Replica.index): _report(row.Replica) for row in rows if row.Replica}
-    told = [report for report in observation.replicas if newer(known.get((report.role, report.index)), report)]
-    _write(session, job.id, [report for report in told if known.get((report.role, report.index)) != report])
-    known.update({(report.role, report.index): report for report in told})
-    before = {name: ReplicaState(state) for name, state in (rows[0].roles or {}).items()}
-    result = _roll_up(document, known, before)
+    record = records.read(session, [job.id])[job.id]
+    records.write(session, {job.id: record.take(observation)})
+    return _follow(session, job, document, record, observation, header)
+
+
+def _follow(
+    session: Session,
+    job: Job,
+    document: Mapping[str, Any],
+    record: Record,
+    observation: Observation,
+    header: Mapping[str, Any] | None = None,
+) -> tuple[ReplicaKey, ...]:
+    """What follows from a record that was brought up to date."""
+    result = _roll_up(document, record.known, record.roles)
     changes = {
-        **({"platform": dict(observation.platform)} if observation.platform else {}),
-        **({"roles": dict(result.roles)} if result.roles != before else {}),
+        **({"roles": dict(result.roles)} if result.roles != record.roles else {}),
+        **({"platform": dict(observation.platform)} if observation.platform not in ({}, record.platform) else {}),
     }
     if changes:
         session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(changes))
-    return _judge(session, job, document, known, result, header, observation.cleared)
+    return _judge(session, job, document, record.known, result, header, observation.cleared)
 
 
 def _roll_up(
@@ -256,34 +259,6 @@ def stop_replicas(session: Session, job: Job) -> None:
         update(Replica)
         .where(Replica.job_id == job.id, Replica.state.in_([state for state in ReplicaState if not state.ended]))
         .values(state=ReplicaState.STOPPED, finished_at=now())
-    )
-
-
-def _write(session: Session, job_id: str, reports: list[ReplicaReport]) -> None:
-    if not reports:
-        return
-    session.execute(
-        _UPSERT_REPLICA,
-        [
-            {
-                "job_id": job_id,
-                "role": report.role,
-                "index": report.index,
-                "attempt": report.attempt,
-                "state": report.state,
-                "reason": report.reason,
-                "exit_code": report.exit_code,
-                "diagnostics": report.diagnostics.replace("\0", ""),
-                "started_at": report.started_at,
-                "finished_at": report.finished_at,
-                "container_id": report.container_id,
-                "host_ip": report.host_ip,
-                "pod_name": report.pod_name,
-                "pod_uid": report.pod_uid,
-                "pod_ip": report.pod_ip,
-            }
-            for report in reports
-        ],
     )
 
 

@@ -37,8 +37,14 @@ class Runnable:
     def observe(self, job_id: str) -> Observation | None:
         return self._driver.observe(job_id)
 
-    def watch(self, stop: Event) -> Iterator[str]:
+    def watch(self, stop: Event) -> Iterator[Collection[str]]:
         return self._driver.watch(stop)
+
+    def told(self, job_id: str) -> Observation | None:
+        return self._driver.told(job_id)
+
+    def end(self, job_id: str) -> bool:
+        return self._driver.end(job_id)
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return self._driver.logs(job_id, query)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from pipeline_core.clusters.base import ClusterAway, Unit
 from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
+from pipeline_core.clusters.kubernetes.told import Told
 from tests.integration.clusters.support import eventually, script_unit
+from tests.kubernetes.conftest import LIMITS
 from tests.kubernetes.kubelet import Kubelet
 
 Next = Callable[[], str]
@@ -39,6 +41,12 @@ def heard_of(names: Iterator[str], job_id: str) -> bool:
     return any(name == job_id for name, _ in zip(names, range(50), strict=False))
 
 
+def singly(watched: Iterator[Collection[str]]) -> Iterator[str]:
+    """The names one by one, an empty one for a sign of life."""
+    for names in watched:
+        yield from names or [""]
+
+
 def listeners(namespace: str) -> list[Any]:
     return [thread for thread in threading.enumerate() if thread.name == f"watch {namespace}"]
 
@@ -49,7 +57,7 @@ def test_it_begins_with_the_jobs_that_are_there_and_goes_on_with_changes(
     launch("before")
     launch("stopped")
     eventually(lambda: driver.delete("stopped"))
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     launch("during")
     assert heard_of(names, "during")
@@ -65,7 +73,7 @@ def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
     driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event, namespace: str
 ) -> None:
     launch("busy")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "busy"
     for code in (1, 2, 3):
         kubelet.finish("busy-worker-0-0-0", code)
@@ -78,7 +86,7 @@ def test_a_connection_that_is_cut_is_made_again(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, namespace: str
 ) -> None:
     launch("before")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     (listener,) = listeners(namespace)
     for number in range(3):
@@ -100,7 +108,7 @@ def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears
         raise ConnectionRefusedError("nobody listens")
 
     launch("before")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     (listener,) = listeners(namespace)
     eventually(lambda: listener._response is not None)
@@ -110,7 +118,7 @@ def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears
         with pytest.raises(ClusterAway, match="nobody listens"):
             list(names)
     launch("meanwhile")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert {next(names), next(names)} == {"before", "meanwhile"}
 
 
@@ -119,7 +127,7 @@ def test_a_watch_that_the_server_ends_goes_on(
 ) -> None:
     monkeypatch.setattr(watch, "WATCH_SECONDS", 2)
     launch("before")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     assert next(name for name in names if not name) == ""
     launch("during")
@@ -140,7 +148,7 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
         return str(real(self, event))
 
     monkeypatch.setattr(watch._Listener, "_take", take)
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     launch("during")
     assert heard_of(names, "during")
@@ -153,14 +161,14 @@ def test_what_cannot_be_watched_is_away(api: Api, stop: threading.Event, monkeyp
 
     monkeypatch.setattr(api, "request", request)
     with pytest.raises(ClusterAway, match="gone fishing"):
-        list(watch.changes(api, ["default"], stop))
+        list(watch.changes(api, ["default"], Told(LIMITS), stop))
 
 
 def test_nothing_is_left_of_a_watch_that_was_stopped(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, namespace: str
 ) -> None:
     launch("before")
-    names = driver.watch(stop)
+    names = singly(driver.watch(stop))
     assert next(names) == "before"
     stop.set()
     assert "" not in list(names)

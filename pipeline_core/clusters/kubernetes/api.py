@@ -27,7 +27,6 @@ PAUSES_SECONDS = (0.25, 1.0, 3.0)
 LONGEST_PAUSE_SECONDS = 10.0
 PAGE = 500
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -96,11 +95,18 @@ class Api:
             response.release_conn()
 
     def items(self, path: str, selector: str, *, fields: str = "", accept: str = "application/json") -> Iterator[Json]:
-        """The objects of a list, page by page; `fields` is a field selector. Raises ApiError, ClusterAway."""
-        query: Json = {"labelSelector": selector, "limit": PAGE, **({"fieldSelector": fields} if fields else {})}
+        """The objects of a list; `fields` is a field selector. Raises ApiError, ClusterAway."""
+        for _, items in self.pages(path, selector, fields=fields, accept=accept):
+            yield from items
+
+    def pages(
+        self, path: str, selector: str, size: int = PAGE, *, fields: str = "", accept: str = "application/json"
+    ) -> Iterator[tuple[str, list[Json]]]:
+        """The same, page by page, each with the version of the list. There is always one. Raises ApiError, ClusterAway."""
+        query: Json = {"labelSelector": selector, "limit": size, **({"fieldSelector": fields} if fields else {})}
         while True:
             page = self.request("GET", path, query, accept=accept)
-            yield from page.get("items") or []
+            yield str(page["metadata"].get("resourceVersion", "")), page.get("items") or []
             going_on = page["metadata"].get("continue")
             if not going_on:
                 return

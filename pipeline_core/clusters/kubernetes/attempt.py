@@ -112,12 +112,7 @@ class Attempt:
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for key, report in sorted(self._reports(judgements).items()):
             latest[key.role, key.index] = report
-        platform = {
-            "platform": "kubernetes",
-            "namespace": self.namespace,
-            "controlUnit": self.control["metadata"]["name"],
-            "unitResults": count_results(judgements.values()),
-        }
+        platform = objects.platform_of(self.job_id, self.number, self.namespace, count_results(judgements.values()))
         ordered = sorted(self._diagnosed(latest.values(), pods), key=self._place)
         return Observation(self.job_id, self.number, tuple(ordered), platform, cleared=self.cleared)
 

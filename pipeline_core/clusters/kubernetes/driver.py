@@ -26,6 +26,7 @@ from pipeline_core.clusters.kubernetes.attempt import Attempt
 from pipeline_core.clusters.kubernetes.collecting import Archiving, Collector
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
+from pipeline_core.clusters.kubernetes.told import Told
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +59,7 @@ class KubernetesCluster:
         self._archive = archive
         self._namespaces = tuple(namespaces)
         self._limits = limits
+        self._told = Told(limits)
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
@@ -98,16 +100,22 @@ class KubernetesCluster:
         """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
-            return attempts[-1].observe(self._keep_logs) if attempts else None
+            if not attempts:
+                return None
+            self._told.know(attempts[-1].control)
+            return attempts[-1].observe(self._keep_logs)
 
-    def watch(self, stop: Event) -> Iterator[str]:
+    def watch(self, stop: Event) -> Iterator[Collection[str]]:
         """Also collects what running containers write, for as long as it lasts."""
         over = Event()
         Collector(self._api, self._archive, self._namespaces, over).start()
         try:
-            yield from watch.changes(self._api, self._namespaces, stop)
+            yield from watch.changes(self._api, self._namespaces, self._told, stop)
         finally:
             over.set()
+
+    def told(self, job_id: str) -> Observation | None:
+        return self._told.observation(job_id)
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         """What lies on a node that cannot be reached is left out, and comes once it can be and the log is followed."""

@@ -41,15 +41,31 @@ def pod_name(job_id: str, attempt: int, key: ReplicaKey) -> str:
 
 
 def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
-    """Which try of which replica a pod of ours is. Raises KeyError or ValueError when labels are missing or wrong."""
-    labels = pod["metadata"]["labels"]
-    return ReplicaKey(labels[ROLE], int(labels[INDEX]), int(labels[REPLICA_ATTEMPT]))
+    """Which try of which replica a pod of ours is: by its name, as people may change its labels.
+
+    Raises KeyError or ValueError when it is none of ours.
+    """
+    metadata = pod["metadata"]
+    key = key_of_name(metadata["labels"][JOB], metadata["name"])
+    if key is None:
+        raise ValueError(f"{metadata['name']} is no pod of a job's")
+    return key
 
 
 def try_of_name(job_id: str, name: str) -> Try | None:
     """The same by a pod's name, with the TaskSet's attempt; None when it is none of the job's."""
     found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
     return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
+
+
+def platform_of(job_id: str, attempt: int, namespace: str, results: Mapping[str, int]) -> Json:
+    """What only this kind of cluster tells of a job; `results` says how many tries came to each of the unit's results."""
+    return {
+        "platform": "kubernetes",
+        "namespace": namespace,
+        "controlUnit": control_unit_name(job_id, attempt),
+        "unitResults": dict(results),
+    }
 
 
 def is_job_id(text: str) -> bool:

@@ -27,7 +27,11 @@ class Judgement:
 
 def judge(pod: Mapping[str, Any], now: datetime, limits: Limits) -> Judgement:
     """What a pod's status says of its replica. Raises KeyError or ValueError when it is no pod of ours."""
-    view = PodView(pod, now)
+    return judge_view(PodView(pod, now), limits)
+
+
+def judge_view(view: PodView, limits: Limits) -> Judgement:
+    """The same of a pod that was read already."""
     rule, finding = next((rule, found) for rule in RULES if (found := rule.find(view, limits)) is not None)
     state = finding.state or rule.state or (RUNNING if view.began else WAITING)
     result = finding.result or rule.result

@@ -1,4 +1,4 @@
-"""Hearing of changes: list, then watch from there, of metadata only, for as long as it takes."""
+"""Hearing of changes: list, then watch from there, for as long as it takes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import urllib3
 
 from pipeline_core.clusters.base import ClusterAway
-from pipeline_core.clusters.kubernetes.api import METADATA, METADATA_LIST, Api, ApiError, refusals
+from pipeline_core.clusters.kubernetes.api import METADATA_LIST, Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.objects import JOB, STOPPED
+from pipeline_core.clusters.kubernetes.told import Told
 
 SIGN_OF_LIFE_SECONDS = 5.0
 STOP_POLL_SECONDS = 0.25
@@ -22,6 +24,10 @@ WATCH_SECONDS = 240
 """The API server ends a watch after this time; one that is not ended then has been cut off silently."""
 SILENCE_SECONDS = 90.0
 """Bookmarks come about once a minute, so a connection that is silent for longer is renewed."""
+AT_ONCE = 200
+"""So many jobs are taken in at once."""
+PODS_AT_ONCE = 100
+"""So many pods are listed at once: with lists of hosts, one may have 100 KB."""
 SHORT_SECONDS = 1.0
 """A watch that was over so soon is not begun again at once."""
 GONE = 410
@@ -31,23 +37,21 @@ class Expired(Exception):
     """What happened since the given version is not known any more."""
 
 
-def changes(api: Api, namespaces: Collection[str], stop: threading.Event) -> Iterator[str]:
+def changes(api: Api, namespaces: Collection[str], told: Told, stop: threading.Event) -> Iterator[Collection[str]]:
     """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterAway."""
     heard = _Heard()
     over = threading.Event()
-    listeners = [_Listener(api, namespace, heard, over) for namespace in namespaces]
+    listeners = [_Listener(api, namespace, heard, told, over) for namespace in namespaces]
     for listener in listeners:
         listener.start()
     quiet = 0.0
     try:
         while not stop.is_set():
-            job_id = heard.next(STOP_POLL_SECONDS)
-            quiet = 0.0 if job_id else quiet + STOP_POLL_SECONDS
-            if job_id:
-                yield job_id
-            elif quiet >= SIGN_OF_LIFE_SECONDS:
+            job_ids = heard.all(STOP_POLL_SECONDS)
+            quiet = 0.0 if job_ids else quiet + STOP_POLL_SECONDS
+            if job_ids or quiet >= SIGN_OF_LIFE_SECONDS:
                 quiet = 0.0
-                yield ""
+                yield job_ids
     finally:
         over.set()
         for listener in listeners:
@@ -72,26 +76,29 @@ class _Heard:
             self._error = error
             self._changed.notify()
 
-    def next(self, seconds: float) -> str | None:
-        """The job that waits the longest, None when none comes up in that time. Raises what a listener failed with."""
+    def all(self, seconds: float) -> tuple[str, ...]:
+        """The jobs that wait, at most so many as are taken in at once, those that wait the longest first; none when none
+        comes up in that time. Raises what a listener failed with."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._error, seconds)
             if self._error is not None:
                 raise self._error
-            job_id = next(iter(self._jobs), None)
-            if job_id is not None:
+            job_ids = tuple(islice(self._jobs, AT_ONCE))
+            for job_id in job_ids:
                 del self._jobs[job_id]
-            return job_id
+            return job_ids
 
 
 class _Listener(threading.Thread):
     """Listens to one namespace and tells what it hears; the error, when it cannot go on."""
 
-    def __init__(self, api: Api, namespace: str, heard: _Heard, over: threading.Event) -> None:
+    def __init__(self, api: Api, namespace: str, heard: _Heard, told: Told, over: threading.Event) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
+        self._namespace = namespace
         self._base = f"/api/v1/namespaces/{namespace}"
         self._heard = heard
+        self._told = told
         self._over = over
         self._response: urllib3.BaseHTTPResponse | None = None
 
@@ -114,11 +121,16 @@ class _Listener(threading.Thread):
                 return
 
     def _listen(self) -> None:
-        """All jobs, then their changes, until the server has forgotten where we were."""
-        version = self._version()
-        for unit in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
-            self._heard.add(unit["metadata"]["labels"][JOB])
+        """All pods and all jobs, then what becomes of them, until the server has forgotten where we were."""
         try:
+            pods = self._api.pages(f"{self._base}/pods", JOB, PODS_AT_ONCE)
+            version, first = next(pods)
+            lost = self._told.begin(self._namespace, chain(first, chain.from_iterable(items for _, items in pods)))
+            for unit in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
+                self._told.know(unit)
+                self._heard.add(unit["metadata"]["labels"][JOB])
+            for job_id in lost:
+                self._heard.add(job_id)
             while not self._over.is_set():
                 began = time.monotonic()
                 version = self._watch(version)
@@ -126,10 +138,10 @@ class _Listener(threading.Thread):
                     self._over.wait(SHORT_SECONDS)
         except Expired:
             return
-
-    def _version(self) -> str:
-        page = self._api.request("GET", f"{self._base}/pods", {"labelSelector": JOB, "limit": 1}, accept=METADATA_LIST)
-        return str(page["metadata"]["resourceVersion"])
+        except ApiError as error:
+            # A list that was not read to its end within minutes expires too.
+            if error.status != GONE:
+                raise
 
     def _watch(self, version: str) -> str:
         """Watch once; the version up to which everything was heard. Raises Expired."""
@@ -141,9 +153,7 @@ class _Listener(threading.Thread):
             "timeoutSeconds": random.randint(WATCH_SECONDS // 2, WATCH_SECONDS),
         }
         try:
-            with self._api.open(
-                "GET", f"{self._base}/pods", query, accept=METADATA, read_seconds=SILENCE_SECONDS
-            ) as response:
+            with self._api.open("GET", f"{self._base}/pods", query, read_seconds=SILENCE_SECONDS) as response:
                 self._response = response
                 # Whoever stops the watch looks for the response after that: one of the two sees the other.
                 for line in _lines(response) if not self._over.is_set() else ():
@@ -167,7 +177,7 @@ class _Listener(threading.Thread):
             if found.get("code") == GONE:
                 raise Expired
             raise ApiError(int(found.get("code") or 500), str(found.get("message")))
-        if event["type"] != "BOOKMARK":
+        if event["type"] != "BOOKMARK" and self._told.take(event["type"], found):
             self._heard.add(found["metadata"]["labels"][JOB])
         return str(found["metadata"]["resourceVersion"])
 

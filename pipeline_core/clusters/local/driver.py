@@ -83,24 +83,27 @@ class LocalCluster:
             attempts[-1].revive()
             return attempts[-1].observe()
 
-    def watch(self, stop: Event) -> Iterator[str]:
+    def watch(self, stop: Event) -> Iterator[Collection[str]]:
         """Every job that was not deleted yet, then each as a replica of it changes."""
         with _files_at_hand():
             self._make_directories()
             watching = DirectoryWatch(self._live)
         with watching as changes:
-            yield from self._live_jobs()
+            yield self._live_jobs()
             quiet = 0.0
             while not stop.is_set():
                 try:
                     names = changes.names(STOP_POLL_SECONDS)
                 except Overflow:
                     names = self._live_jobs()
-                yield from names
                 quiet = 0.0 if names else quiet + STOP_POLL_SECONDS
-                if quiet >= SIGN_OF_LIFE_SECONDS:
+                if names or quiet >= SIGN_OF_LIFE_SECONDS:
                     quiet = 0.0
-                    yield ""
+                    yield names
+
+    def told(self, job_id: str) -> Observation | None:
+        """Asking costs no more than hearing does."""
+        return None
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         attempts: dict[int, Attempt] = {}

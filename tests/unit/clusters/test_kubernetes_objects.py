@@ -51,6 +51,17 @@ def test_a_pod_is_named_labelled_and_owned_by_what_it_belongs_to() -> None:
     assert objects.key_of(pod()) == ReplicaKey("big-worker", 1, 4)
 
 
+def test_labels_that_somebody_changed_do_not_make_another_replica_of_a_pod() -> None:
+    changed = pod()
+    changed["metadata"]["labels"].update({"pipeline/role": "other", "pipeline/replica-index": "many"})
+    assert objects.key_of(changed) == ReplicaKey("big-worker", 1, 4)
+
+
+def test_a_pod_of_another_name_is_none_of_ours() -> None:
+    with pytest.raises(ValueError, match="no pod of a job's"):
+        objects.key_of({"metadata": {"name": "guest", "labels": {"pipeline/job-id": "j1"}}})
+
+
 def test_the_taskset_variables_come_first_in_every_container() -> None:
     inits = [{"name": "init", "image": "x"}]
     spec = pod(initContainers=inits)["spec"]
