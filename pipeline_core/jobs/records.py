@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Text, bindparam, cast, select
+from sqlalchemy import JSON, Column, Text, bindparam, cast, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -20,15 +20,30 @@ _ENDED = 2
 
 _DOCUMENT, _REPLICA = table(JobDocument), table(Replica)
 _KEY = ("job_id", "role", "index")
-_INSERT = insert(_REPLICA)
+_COLUMNS = list(_REPLICA.columns)
+
+
+def _rows(name: str, *columns: Column[Any]) -> Any:
+    """The rows of a JSON array that is given as the parameter `rows`: one statement for however many."""
+    types = [Column(column.name, column.type) for column in columns]
+    found = func.json_to_recordset(bindparam("rows", type_=JSON)).table_valued(*types, name=name)
+    return found.render_derived(with_types=True)
+
+
+_TOLD = _rows("told", *_COLUMNS)
+_INSERT = insert(_REPLICA).from_select([column.name for column in _COLUMNS], select(_TOLD))
 _UPSERT = _INSERT.on_conflict_do_update(
     index_elements=_KEY,
-    set_={column.name: _INSERT.excluded[column.name] for column in _REPLICA.columns if column.name not in _KEY},
+    set_={column.name: _INSERT.excluded[column.name] for column in _COLUMNS if column.name not in _KEY},
+)
+_CHANGED = _rows("changed", _DOCUMENT.c.job_id, _DOCUMENT.c.roles, _DOCUMENT.c.platform)
+_UPDATE = (
+    update(_DOCUMENT)
+    .where(_DOCUMENT.c.job_id == _CHANGED.c.job_id)
+    .values({name: func.coalesce(_CHANGED.c[name], _DOCUMENT.c[name]) for name in ("roles", "platform")})
 )
 _RECORDED = (
-    select(
-        _DOCUMENT.c.job_id, cast(_DOCUMENT.c.roles, Text), cast(_DOCUMENT.c.platform, Text), *list(_REPLICA.columns)[1:]
-    )
+    select(_DOCUMENT.c.job_id, cast(_DOCUMENT.c.roles, Text), cast(_DOCUMENT.c.platform, Text), *_COLUMNS[1:])
     .outerjoin(_REPLICA, _REPLICA.c.job_id == _DOCUMENT.c.job_id)
     .where(_DOCUMENT.c.job_id.in_(bindparam("job_ids", expanding=True)))
 )
@@ -77,10 +92,17 @@ def write(session: Session, changed: Mapping[str, Collection[ReplicaReport]]) ->
     """Write down these reports, by job."""
     rows = [_row(job_id, report) for job_id, reports in changed.items() for report in reports]
     if rows:
-        session.execute(_UPSERT, rows)
+        session.execute(_UPSERT, {"rows": rows})
 
 
-_FIELDS = tuple(column.name for column in _REPLICA.columns)
+def write_documents(session: Session, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write down what is new of jobs' `roles` and `platform`; what is not among a job's changes stays."""
+    rows = [{"job_id": job_id, **change} for job_id, change in changes.items() if change]
+    if rows:
+        session.execute(_UPDATE, {"rows": rows})
+
+
+_FIELDS = tuple(column.name for column in _COLUMNS)
 
 
 def _report(values: Sequence[Any]) -> ReplicaReport:
@@ -90,4 +112,5 @@ def _report(values: Sequence[Any]) -> ReplicaReport:
 
 def _row(job_id: str, report: ReplicaReport) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(report, name) for name in _FIELDS[1:]}
-    return {**row, "job_id": job_id, "diagnostics": report.diagnostics.replace("\0", "")}
+    times = {name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}
+    return {**row, **times, "job_id": job_id, "diagnostics": report.diagnostics.replace("\0", "")}

@@ -90,17 +90,27 @@ def _write_down(told: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, 
         found = records.read(session, [job.id for job in jobs]) if jobs else {}
         changed = {job.id: reports for job in jobs if (reports := found[job.id].take(told[job.id]))}
         records.write(session, changed)
-        documents = dict(
-            session.execute(
-                select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
-            ).tuples()
-        )
-        return {
-            job.id: needless
-            for job in jobs
-            if job.id in changed
-            and (needless := _follow(session, job, documents[job.id] or {}, found[job.id], told[job.id]))
+        query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
+        documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
+        results = {
+            job_id: _roll_up(document, found[job_id].known, found[job_id].roles)
+            for job_id, document in documents.items()
         }
+        records.write_documents(
+            session, {job_id: _changes(found[job_id], result, told[job_id]) for job_id, result in results.items()}
+        )
+        # All jobs are written at the end, together.
+        with session.no_autoflush:
+            return {
+                job.id: needless
+                for job in jobs
+                if job.id in changed
+                and (
+                    needless := _judge(
+                        session, job, documents[job.id], found[job.id].known, results[job.id], None, False
+                    )
+                )
+            }
 
 
 def try_replicas_again(job_id: str) -> None:
@@ -146,26 +156,17 @@ def apply(
     """
     record = records.read(session, [job.id])[job.id]
     records.write(session, {job.id: record.take(observation)})
-    return _follow(session, job, document, record, observation, header)
-
-
-def _follow(
-    session: Session,
-    job: Job,
-    document: Mapping[str, Any],
-    record: Record,
-    observation: Observation,
-    header: Mapping[str, Any] | None = None,
-) -> tuple[ReplicaKey, ...]:
-    """What follows from a record that was brought up to date."""
     result = _roll_up(document, record.known, record.roles)
-    changes = {
+    records.write_documents(session, {job.id: _changes(record, result, observation)})
+    return _judge(session, job, document, record.known, result, header, observation.cleared)
+
+
+def _changes(record: Record, result: RollUp, observation: Observation) -> dict[str, Any]:
+    """What is new beside the replicas."""
+    return {
         **({"roles": dict(result.roles)} if result.roles != record.roles else {}),
         **({"platform": dict(observation.platform)} if observation.platform not in ({}, record.platform) else {}),
     }
-    if changes:
-        session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(changes))
-    return _judge(session, job, document, record.known, result, header, observation.cleared)
 
 
 def _roll_up(

@@ -6,10 +6,27 @@ import argparse
 import subprocess
 import sys
 
-from scripts.benchmarks import flow_task_overhead_ms, jobs_per_second, launch_latency_ms, submit_per_second
+from scripts.benchmarks import (
+    flow_task_overhead_ms,
+    jobs_per_second,
+    launch_latency_ms,
+    submit_per_second,
+    watcher_changes_per_second,
+    watcher_memory_mb_10000_pods,
+)
 from scripts.benchmarks.scale import FULL, QUICK
 
-ROWS = {row.NAME: row for row in (jobs_per_second, submit_per_second, launch_latency_ms, flow_task_overhead_ms)}
+ROWS = {
+    row.NAME: row
+    for row in (
+        jobs_per_second,
+        submit_per_second,
+        launch_latency_ms,
+        flow_task_overhead_ms,
+        watcher_changes_per_second,
+        watcher_memory_mb_10000_pods,
+    )
+}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ class Scale:
     """Every measurement is taken in `rounds`, each of the service and then of the baseline.
 
     `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
-    a flow has `tasks`.
+    a flow has `tasks`. `watched_jobs` of ten replicas each are in the cluster that is watched.
     """
 
     rounds: int
@@ -18,7 +18,8 @@ class Scale:
     seconds: float
     samples: int
     tasks: int
+    watched_jobs: int
 
 
-FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200, tasks=1000)
-QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5, tasks=20)
+FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200, tasks=1000, watched_jobs=1000)
+QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5, tasks=20, watched_jobs=5)

@@ -3,19 +3,56 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
-from tests.integration.clusters.support import eventually
+from tests.integration.clusters.support import alive, eventually
 
 START_SECONDS = 120.0
+NAME = "kube-apiserver"
+
+
+class RunningServer:
+    """An API server that runs, as `kube-apiserver.pid` beside its kubeconfig says: to be killed and started again."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._pid_file = kubeconfig.with_name(f"{NAME}.pid")
+        self._command = Path(f"/proc/{self._pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+        assert Path(self._command[0]).name == NAME
+
+    @property
+    def _pid(self) -> int:
+        return int(self._pid_file.read_text())
+
+    def kill(self) -> None:
+        """End it at once."""
+        pid = self._pid
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not alive(pid))
+
+    def ensure(self) -> None:
+        """Start it if it does not run."""
+        if not alive(self._pid):
+            self.start()
+
+    def start(self) -> None:
+        """Start it again, with the same data and address, and wait until it answers."""
+        with self._kubeconfig.with_name(f"{NAME}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._pid_file.write_text(f"{process.pid}\n")
+        eventually(lambda: _is_ready(self._kubeconfig), START_SECONDS)
 
 
 @contextmanager
@@ -58,11 +95,16 @@ def running_api_server(assets: Path, directory: Path) -> Iterator[Path]:
         for command in commands:
             with (directory / f"{Path(command[0]).name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
+        pid_file = directory / f"{NAME}.pid"
+        pid_file.write_text(f"{processes[-1].pid}\n")
         path = directory / "kubeconfig"
         path.write_text(json.dumps(_kubeconfig(f"https://127.0.0.1:{port}", tokens)))
         eventually(lambda: _is_ready(path), START_SECONDS)
         yield path
     finally:
+        with suppress(ProcessLookupError):
+            # It may have been started again.
+            os.kill(int(pid_file.read_text()), signal.SIGTERM)
         for process in reversed(processes):
             process.terminate()
         for process in processes:

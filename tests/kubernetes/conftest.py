@@ -20,7 +20,7 @@ from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import Limits
 from tests.integration.clusters.support import eventually
-from tests.kubernetes.apiserver import running_api_server
+from tests.kubernetes.apiserver import RunningServer, running_api_server
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE, Runnable
 
@@ -41,6 +41,17 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(
             "no Kubernetes: neither PIPELINE_TEST_KUBECONFIG nor KUBEBUILDER_ASSETS (etcd, kube-apiserver) is set"
         )
+
+
+@pytest.fixture
+def api_server(kubeconfig: str) -> Iterator[RunningServer]:
+    """The API server itself, to be killed and started again; it runs when the test has ended."""
+    path = Path(kubeconfig)
+    if not path.with_name("kube-apiserver.pid").exists():
+        pytest.skip(f"the cluster of {path} was started by others: its API server cannot be killed")
+    server = RunningServer(path)
+    yield server
+    server.ensure()
 
 
 @pytest.fixture(scope="session")

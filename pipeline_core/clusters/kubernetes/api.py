@@ -25,6 +25,7 @@ READ_SECONDS = 30.0
 PAUSES_SECONDS = (0.25, 1.0, 3.0)
 """Pauses between tries of a request; after the last the cluster is away."""
 LONGEST_PAUSE_SECONDS = 10.0
+"""A server that wishes to be left alone for longer is away."""
 PAGE = 500
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
@@ -120,13 +121,15 @@ class Api:
             except ApiError as error:
                 if error.status not in _AGAIN:
                     raise
-                if wait is None:
+                asked = error.retry_after or 0.0
+                if wait is None or asked > LONGEST_PAUSE_SECONDS:
                     raise ClusterAway(f"the cluster cannot serve requests at present: {error.message}") from error
-                wait = max(wait, error.retry_after or 0.0)
+                wait = max(wait, asked)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if wait is None:
                     raise ClusterAway(f"the cluster cannot be reached: {error}") from error
-            self._sleep(min(wait, LONGEST_PAUSE_SECONDS) * random.uniform(0.8, 1.2))
+            # Never before the time that the server named, and not all at once after it.
+            self._sleep(wait * random.uniform(1.0, 1.3))
         raise AssertionError("the last try returns or raises")
 
     def _send(
