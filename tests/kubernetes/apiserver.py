@@ -58,7 +58,7 @@ class RunningServer:
 @contextmanager
 def running_api_server(assets: Path, directory: Path) -> Iterator[Path]:
     """The path of a kubeconfig with the contexts `admin` and `svc`, a user without rights."""
-    etcd_port, peer_port, port = _free_port(), _free_port(), _free_port()
+    etcd_port, peer_port, port = free_port(), free_port(), free_port()
     tokens = {name: secrets.token_hex(16) for name in ("admin", "svc")}
     (directory / "tokens.csv").write_text(f"{tokens['admin']},admin,1,system:masters\n{tokens['svc']},svc,2,tests\n")
     key = directory / "service-accounts.key"
@@ -132,7 +132,7 @@ def _kubeconfig(server: str, tokens: dict[str, str]) -> dict[str, object]:
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

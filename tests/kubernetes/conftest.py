@@ -25,7 +25,7 @@ from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE, Runnable
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
-collect_ignore = [] if HAS_NODE else ["test_conformance.py"]
+collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_kubernetes_node.py"]
 LIMITS = Limits(timedelta(seconds=300), timedelta(days=7))
 
 

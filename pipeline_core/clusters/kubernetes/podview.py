@@ -98,6 +98,12 @@ class PodView:
         return tuple(one for one in self.containers if one.counts and not one.init)
 
     @property
+    def needed(self) -> tuple[Container, ...]:
+        """Those without which it cannot do its work: native sidecars too until that has begun, as it waits for them."""
+        begun = any(one.began for one in self.mains)
+        return tuple(one for one in self.containers if one.counts or (one.init and not begun))
+
+    @property
     def phase_ended(self) -> bool:
         return self.phase in ("Succeeded", "Failed") and not self._ends_ahead
 

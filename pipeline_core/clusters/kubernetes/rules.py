@@ -236,7 +236,7 @@ def _kept_waiting(view: PodView, reasons: frozenset[str], limit: timedelta) -> F
 
 
 def _crash_loop(view: PodView, limits: Limits) -> Finding | None:
-    for one in view.containers:
+    for one in view.needed:
         if one.waiting.get("reason") == "CrashLoopBackOff":
             overdue = one.restarts >= MAX_RESTARTS
             return Finding(
@@ -278,7 +278,7 @@ def _runs(view: PodView, limits: Limits) -> Finding | None:
 
 
 def _waiting(view: PodView, reasons: frozenset[str]) -> Mapping[str, Any]:
-    found = (one.waiting for one in view.containers if one.waiting.get("reason") in reasons)
+    found = (one.waiting for one in view.needed if one.waiting.get("reason") in reasons)
     return next(found, {})
 
 

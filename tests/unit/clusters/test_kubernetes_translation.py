@@ -81,6 +81,13 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult
     "its container cannot be created": (
         make("Pending", waiting("CreateContainerError"), age=301), F, "CreateContainerError", None, FAIL,
     ),
+    "its container cannot be run": (
+        make("Pending", waiting("RunContainerError"), age=301), F, "RunContainerError", None, FAIL,
+    ),
+    "an init container cannot be created": (
+        make("Pending", waiting("PodInitializing"), inits=(waiting("CreateContainerError"),), age=301),
+        F, "CreateContainerError", None, FAIL,
+    ),
     "an init container runs": (make("Pending", waiting("PodInitializing"), inits=(running(),)), R, "", None, None),
     "it runs": (make("Running", running()), R, "", None, None),
     "one of two containers is done": (make("Running", ended(0), running()), R, "", None, None),
@@ -109,6 +116,27 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult
     "its own deadline passed": (make("Failed", ended(143), reason="DeadlineExceeded"), F, "DeadlineExceeded", 143, ERROR),
     "its node shut down": (make("Failed", ended(143), reason="Terminated"), F, "Terminated", 143, ERROR),
     "its node had no room after all": (make("Failed", reason="OutOfcpu"), F, "OutOfcpu", None, FAIL),
+    "its node was another than it wished for": (make("Failed", reason="NodeAffinity"), F, "NodeAffinity", None, FAIL),
+    "its node was shutting down": (make("Failed", reason="NodeShutdown"), F, "NodeShutdown", None, FAIL),
+    "its node's devices were not to be had": (
+        make("Failed", reason="UnexpectedAdmissionError", message="no healthy devices"),
+        F, "UnexpectedAdmissionError", None, FAIL,
+    ),
+    "its node was lost": (make("Failed", running(), reason="NodeLost"), F, "NodeLost", None, ERROR),
+    "its node is gone, and the garbage collector saw it": (
+        make("Failed", running(), **condition("DisruptionTarget", "True", reason="DeletionByPodGC")),
+        F, "NodeLost", None, ERROR,
+    ),
+    "its node needed room": (
+        make("Failed", ended(137), **condition("DisruptionTarget", "True", reason="TerminationByKubelet")),
+        F, "Evicted", 137, ERROR,
+    ),
+    "it was to be disrupted, and succeeded": (
+        make("Succeeded", ended(0), **condition("DisruptionTarget", "True", reason="PreemptionByScheduler")), S, "", 0, DONE,
+    ),
+    "it is about to be disrupted": (
+        make("Running", running(), **condition("DisruptionTarget", "True", reason="PreemptionByScheduler")), R, "", None, None,
+    ),
     "it made room for a more important pod": (
         make("Failed", ended(137), **condition("DisruptionTarget", "True", reason="PreemptionByScheduler")),
         F, "Preempted", 137, ERROR,
@@ -176,6 +204,33 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult
     ),
     "its native sidecar was ended": (
         make("Succeeded", ended(0), inits=(ended(137),), init_fields={"restartPolicy": "Always"}), S, "", 0, DONE,
+    ),
+    "its native sidecar fails again and again beside it": (
+        make(
+            "Running", running(), inits=(waiting("CrashLoopBackOff", restartCount=9, **CRASHED),),
+            init_fields={"restartPolicy": "Always"},
+        ),
+        R, "", None, None,
+    ),
+    "its native sidecar fails again and again before it": (
+        make(
+            "Pending", waiting("PodInitializing"), inits=(waiting("CrashLoopBackOff", restartCount=6, **CRASHED),),
+            init_fields={"restartPolicy": "Always"},
+        ),
+        F, "CrashLoopBackOff", 9, FAIL,
+    ),
+    "its native sidecar's image cannot be pulled": (
+        make(
+            "Pending", waiting("PodInitializing"), inits=(waiting("ImagePullBackOff"),),
+            init_fields={"restartPolicy": "Always"}, age=301,
+        ),
+        F, "ImagePullBackOff", None, FAIL,
+    ),
+    "its native sidecar failed and it succeeded": (
+        make("Succeeded", ended(0), inits=(ended(1),), init_fields={"restartPolicy": "Always"}), S, "", 0, DONE,
+    ),
+    "its sidecar's image cannot be pulled": (
+        make("Pending", running(), waiting("ImagePullBackOff"), annotations=SIDECAR, age=400), R, "", None, None,
     ),
     "it is started again after a failure": (
         make("Running", {**running(), "restartCount": 1, **CRASHED}, spec=ON_FAILURE), R, "", None, None,

@@ -1,0 +1,111 @@
+"""The whole service on a real API server, while its processes are killed and while the API server is away."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pipeline_core.clusters.kubernetes.api import Api
+from tests.installation import Installation, wait_for
+from tests.kubernetes.proxy import proxied
+from tests.kubernetes.world import a_service, playing, taskset, wait_ended
+
+JOBS = 100
+KILLED = ("watcher", "stages1", "stages2", "housekeeping")
+PATIENCE = 240.0
+
+
+@pytest.fixture
+def service(
+    tmp_path: Path, namespace: str, kubeconfig: str, postgres_url: str, migrated_database: str, redis_url: str
+) -> Iterator[Installation]:
+    with a_service(tmp_path / "service", namespace, kubeconfig, postgres_url, migrated_database, redis_url) as made:
+        yield made
+
+
+@pytest.mark.slow
+def test_all_jobs_end_right_though_workers_and_watchers_are_killed_again_and_again(
+    service: Installation, api: Api, namespace: str
+) -> None:
+    over = threading.Event()
+    seed = random.randrange(2**32)
+    print(f"\nseed {seed}")  # noqa: T201 - pytest shows it when the test fails
+    blows: list[str] = []
+
+    def strike() -> None:
+        chance = random.Random(seed)
+        while not over.wait(chance.uniform(0.5, 1.5)):
+            name = chance.choice(KILLED)
+            if process := service.processes.get(name):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    blows.append(name)
+
+    with playing(api, namespace) as nodes:
+        storm = threading.Thread(target=strike, daemon=True)
+        storm.start()
+        try:
+            bad = [service.submit(taskset("true", "exit 3")) for _ in range(JOBS // 5)]
+            good = [service.submit(taskset("true", "true")) for _ in range(JOBS - len(bad))]
+            wait_for(lambda: len(nodes.uids) >= JOBS, "half of the pods", PATIENCE)
+        finally:
+            over.set()
+            storm.join()
+        ended = wait_ended(service, [*good, *bad], PATIENCE)
+    assert set(blows) >= {"watcher"}
+    assert {ended[one]["state"] for one in good} == {"succeeded"}, ended
+    assert {(ended[one]["state"], ended[one]["exitCode"]) for one in bad} == {("failed", 3)}
+    assert {tuple(service.events(one)) for one in good} == {("waiting", "running", "succeeded")}
+    assert {tuple(service.events(one)) for one in bad} == {("waiting", "running", "failed")}
+    made = {name: uids for name, uids in nodes.uids.items() if len(uids) > 1}
+    assert not made, "each pod was made once"
+    assert len(nodes.uids) == 2 * JOBS
+
+
+def test_a_cluster_that_is_away_makes_jobs_wait(
+    tmp_path: Path,
+    namespace: str,
+    kubeconfig: str,
+    api: Api,
+    postgres_url: str,
+    migrated_database: str,
+    redis_url: str,
+) -> None:
+    with (
+        proxied(kubeconfig, tmp_path) as proxy,
+        a_service(
+            tmp_path / "service", namespace, proxy.kubeconfig, postgres_url, migrated_database, redis_url
+        ) as service,
+        playing(api, namespace) as nodes,
+    ):
+        runs = service.submit(taskset("sleep"))
+        service.wait_state(runs, "running")
+        ends = service.submit(taskset("true"))
+        nodes.frozen = True
+        wait_for(lambda: any(name.startswith(ends) for name in nodes.uids), "its pod")
+        proxy.cut_off()
+        waits = service.submit(taskset("true"))
+        wait_for(lambda: "is away" in service.job(waits)["reason"], "the launch to be postponed", PATIENCE)
+        # Meanwhile its pod ends, and nobody can hear of it.
+        nodes.frozen = False
+        wait_for(lambda: len(proxy.asked) > 20, "the service to have asked for a while", PATIENCE)
+        assert [service.job(one)["state"] for one in (runs, waits)] == ["running", "waiting"]
+        assert service.job(ends)["state"] in ("waiting", "running")
+        stopped = service.submit(taskset("true"))
+        service.put(f"/v1/job/stop/{runs}")
+        service.put(f"/v1/job/stop/{stopped}")
+        proxy.come_back()
+        ended = wait_ended(service, [ends, waits, runs, stopped], PATIENCE)
+        assert [ended[one]["state"] for one in (ends, waits, runs, stopped)] == [
+            "succeeded",
+            "succeeded",
+            "stopped",
+            "stopped",
+        ]

@@ -1,0 +1,161 @@
+"""A whole installation on a real API server, and somebody who plays the nodes of its pods."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from tests.chaos.world import supervised
+from tests.installation import Installation, installed, wait_for
+from tests.kubernetes.kubelet import Kubelet, terminated
+from tests.servers import fresh_database
+
+QUICK = {
+    "PIPELINE_LEASE_SECONDS": "2",
+    "PIPELINE_WAKE_AFTER_SECONDS": "2",
+    "PIPELINE_RECONCILE_SECONDS": "3",
+    "PIPELINE_STOP_GRACE_SECONDS": "1",
+    # Whoever is killed so often that five deaths meet at one stage of one job is no poison.
+    "PIPELINE_MAX_CLAIMS": "50",
+}
+WORKERS = ("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")
+POLL_SECONDS = 0.2
+
+
+@contextmanager
+def a_service(
+    directory: Path,
+    namespace: str,
+    kubeconfig: str,
+    postgres_url: str,
+    migrated_database: str,
+    redis_url: str,
+    **variables: str,
+) -> Iterator[Installation]:
+    """The service, all of it, with the Kubernetes driver; what dies of it is started again."""
+    cluster = {
+        "PIPELINE_CLUSTER_DRIVER": "kubernetes",
+        "PIPELINE_KUBECONFIG": kubeconfig,
+        "PIPELINE_NAMESPACES": namespace,
+    }
+    directory.mkdir()
+    with (
+        fresh_database(postgres_url, template=migrated_database) as database_url,
+        installed(directory, database_url, redis_url, **{**QUICK, **cluster, **variables}) as service,
+        supervised(service),
+    ):
+        service.start("api", *WORKERS)
+        wait_for(lambda: _answers(service), "the API")
+        yield service
+
+
+def _answers(service: Installation) -> bool:
+    with suppress(OSError):
+        return service.ask("GET", "/readyz").status_code == 200
+    return False
+
+
+def taskset(*scripts: str, replicas: int = 1, image: str = "localhost/busybox:1") -> dict[str, Any]:
+    """A TaskSet with a role `r0`, `r1`… for each of the scripts."""
+    return {
+        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+        "kind": "TaskSet",
+        "metadata": {},
+        "spec": {
+            "roles": [
+                {
+                    "name": f"r{number}",
+                    "replicas": replicas,
+                    "template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "main",
+                                    "image": image,
+                                    "imagePullPolicy": "IfNotPresent",
+                                    "command": ["sh", "-c", script],
+                                }
+                            ]
+                        }
+                    },
+                }
+                for number, script in enumerate(scripts)
+            ]
+        },
+    }
+
+
+class Nodes(threading.Thread):
+    """Plays all nodes: runs each pod for a moment, and then lets it end as its script says: `exit N`, else with 0; one
+    that says `sleep` runs until it is ended. `uids` are those of all pods that ever were, by name."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        super().__init__(daemon=True)
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._kubelet = Kubelet(api, namespace)
+        self._over = threading.Event()
+        self.uids: dict[str, set[str]] = defaultdict(set)
+        self.frozen = False
+
+    def run(self) -> None:
+        while not self._over.wait(POLL_SECONDS):
+            with suppress(ClusterAway):
+                for pod in self._api.request("GET", self._path)["items"]:
+                    self.uids[pod["metadata"]["name"]].add(pod["metadata"]["uid"])
+                    if not self.frozen:
+                        self._go_on(pod)
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+    def _go_on(self, pod: dict[str, Any]) -> None:
+        name, phase = pod["metadata"]["name"], pod["status"]["phase"]
+        script = pod["spec"]["containers"][0]["command"][-1]
+        with suppress(ApiError):
+            # It may be gone by now.
+            if phase in ("Succeeded", "Failed"):
+                return
+            if "pipeline/ending-for" in (pod["metadata"].get("annotations") or {}):
+                self._kubelet.report(name, "Failed", {"main": terminated(143)}, reason="DeadlineExceeded")
+            elif phase == "Pending":
+                self._kubelet.run(name)
+            elif script.startswith("exit"):
+                self._kubelet.finish(name, int(script.split()[1]), message="last words")
+            elif not script.startswith("sleep"):
+                self._kubelet.finish(name)
+
+
+@contextmanager
+def playing(api: Api, namespace: str) -> Iterator[Nodes]:
+    """Nodes, until the block ends."""
+    nodes = Nodes(api, namespace)
+    nodes.start()
+    try:
+        yield nodes
+    finally:
+        nodes.end()
+
+
+def wait_ended(service: Installation, job_ids: list[str], seconds: float) -> dict[str, dict[str, Any]]:
+    """All these jobs once they have ended and their pods are gone."""
+    left, found = list(job_ids), {}
+    deadline = time.monotonic() + seconds
+    while left:
+        for job_id in list(left):
+            with suppress(OSError):
+                job = service.job(job_id)
+                if job["finishedAt"] and job["cleanup"] in (None, "done"):
+                    found[job_id] = job
+                    left.remove(job_id)
+        assert time.monotonic() < deadline, {one: service.job(one) for one in left}
+        time.sleep(0.2)
+    return found
