@@ -81,8 +81,19 @@ def tries(unit: Unit) -> tuple[ReplicaKey, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a replica uses at present: CPU in cores, memory in bytes."""
+
+    cpu_cores: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """What the cluster says of the latest try of one replica. Times are aware, in UTC."""
+    """What the cluster says of the latest try of one replica. Times are aware, in UTC.
+
+    `usage` changes all the time, so it is not recorded, and makes no two reports differ.
+    """
 
     role: str
     index: int
@@ -98,6 +109,7 @@ class ReplicaReport:
     pod_name: str = ""
     pod_uid: str = ""
     pod_ip: str = ""
+    usage: Usage | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +189,11 @@ class Cluster(Protocol):
         when it may work later.
         """
 
-    def observe(self, job_id: str) -> Observation | None:
-        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterAway."""
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
+        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterAway.
+
+        With `usage`, those that run tell what they use, where the cluster knows it.
+        """
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         """IDs of jobs in which something changed, as it happens, until `stop` is set: all that came up since the last.

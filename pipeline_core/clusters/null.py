@@ -36,7 +36,7 @@ class NullCluster:
         )
         return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform}, cleared=True)
 
-    def observe(self, job_id: str) -> Observation | None:
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
         return None
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:

@@ -34,8 +34,8 @@ class Runnable:
             Unit(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
         )
 
-    def observe(self, job_id: str) -> Observation | None:
-        return self._driver.observe(job_id)
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
+        return self._driver.observe(job_id, usage=usage)
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         return self._driver.watch(stop)

@@ -77,6 +77,9 @@ def test_a_job_goes_its_way(driver: KubernetesCluster, kubelet: Kubelet, make: A
     assert [one.state for one in driver.launch(make()).replicas] == [ReplicaState.WAITING]
     kubelet.run(POD)
     assert only(driver).state is ReplicaState.RUNNING
+    observed = driver.observe("job", usage=True)
+    assert observed is not None
+    assert observed.replicas[0].usage is None, "this cluster has no metrics"
     kubelet.finish(POD, 3, message="last words")
     replica = only(driver)
     assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "Error", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from threading import Event
 
 import structlog
@@ -27,6 +28,7 @@ from pipeline_core.clusters.kubernetes.collecting import Archiving, Collector
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
 from pipeline_core.clusters.kubernetes.told import Told
+from pipeline_core.clusters.kubernetes.usage import usage_of
 
 log = structlog.get_logger(__name__)
 
@@ -96,14 +98,16 @@ class KubernetesCluster:
                     self._end(attempt)
             return attempt.observe()
 
-    def observe(self, job_id: str) -> Observation | None:
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
         """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
                 return None
             self._told.know(attempts[-1].control)
-            return attempts[-1].observe(self._keep_logs)
+            found = attempts[-1].observe(self._keep_logs)
+            used = usage_of(self._api, attempts[-1].namespace, job_id) if usage else {}
+            return replace(found, replicas=tuple(replace(one, usage=used.get(one.pod_name)) for one in found.replicas))
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         """Also collects what running containers write, for as long as it lasts."""

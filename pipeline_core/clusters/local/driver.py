@@ -74,7 +74,7 @@ class LocalCluster:
             attempt.ensure_supervisor()
             return attempt.observe()
 
-    def observe(self, job_id: str) -> Observation | None:
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
         """Starts what waits and was left by a supervisor that died; what was running then is lost."""
         with _files_at_hand():
             attempts = self._attempts(job_id)
