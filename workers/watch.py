@@ -23,6 +23,7 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import rollup
 from pipeline_core.settings import settings
 from workers import alive, publish
+from workers.turns import take_turns
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +76,10 @@ def lead(stop: threading.Event, owner: str) -> None:
                 log.warning("lease not renewed", error=error.message)
                 lost.set()
 
+    def look(job_id: str) -> None:
+        alive.show()
+        rollup.observe(job_id)
+
     renewal = threading.Thread(target=renew, daemon=True, name="lease")
     renewal.start()
     try:
@@ -82,10 +87,7 @@ def lead(stop: threading.Event, owner: str) -> None:
             alive.show()
             if lost.is_set():
                 return
-            for job_id in rollup.take_in(job_ids):
-                structlog.contextvars.bind_contextvars(job_id=job_id)
-                rollup.observe(job_id)
-                structlog.contextvars.unbind_contextvars("job_id")
+            take_turns(rollup.take_in(job_ids), look)
     finally:
         lost.set()
 

@@ -319,3 +319,19 @@ def test_pods_that_are_kept_have_ended_and_their_logs_are_stored(
     assert [replace(one, finished_at=None) for one in seen(driver, "job").replicas] == [
         replace(one, finished_at=None) for one in before.replicas
     ]
+
+
+def test_a_pod_that_somebody_made_the_job_s_own_does_not_count(
+    driver: KubernetesCluster, api: Api, kubelet: Kubelet, make: Any
+) -> None:
+    launched = make()
+    driver.launch(launched)
+    base = f"/api/v1/namespaces/{launched.namespace}"
+    pod = kubelet.pod(POD)
+    metadata = {name: pod["metadata"][name] for name in ("labels", "ownerReferences")}
+    spec = {"containers": [{"name": "main", "image": "i"}]}
+    api.request("POST", f"{base}/pods", body={"metadata": {"name": "guest", **metadata}, "spec": spec})
+    change = {"metadata": {"labels": {"pipeline/role": "other", "pipeline/replica-index": "x"}}}
+    api.request("PATCH", f"{base}/pods/{POD}", body=change, content=MERGE)
+    kubelet.run(POD)
+    assert (only(driver).role, only(driver).state) == ("worker", ReplicaState.RUNNING)

@@ -27,6 +27,7 @@ from pipeline_core.totals import Metric, totals
 from pipeline_core.wakeups import Wakeup
 from workers import chain, publish, queues
 from workers.app import CANARY, FLOWS, HOOKS, app, stage_queue
+from workers.turns import take_turns
 
 log = structlog.get_logger(__name__)
 
@@ -118,25 +119,25 @@ def send_canaries() -> int:
 @tick("tick.suspensions")
 def due_suspensions() -> int:
     """End the suspensions whose time is over, as their gates wished."""
-    return _each(suspensions.due(BATCH), suspensions.end)
+    return take_turns(suspensions.due(BATCH), suspensions.end)
 
 
 @tick("tick.reconcile")
 def reconcile() -> int:
     """Ask for every launched job that was not heard of for a while."""
-    return _each(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
+    return take_turns(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
 
 
 @tick("tick.retries")
 def try_again() -> int:
     """Try the replicas again that are due."""
-    return _each(retries.due(BATCH), rollup.try_replicas_again)
+    return take_turns(retries.due(BATCH), rollup.try_replicas_again)
 
 
 @tick("tick.cleanup")
 def clean_up_all() -> int:
     """Go on cleaning up after jobs that have ended."""
-    return _each(cleanup.uncleaned(BATCH), cleanup.clean_up)
+    return take_turns(cleanup.uncleaned(BATCH), cleanup.clean_up)
 
 
 @tick("tick.clean")
@@ -151,9 +152,3 @@ def clean(job_id: str) -> int:
 def forget_the_old() -> int:
     """Delete what was kept for long enough."""
     return retention.enforce(BATCH)
-
-
-def _each(job_ids: Sequence[str], act: Callable[[str], object]) -> int:
-    for job_id in job_ids:
-        act(job_id)
-    return len(job_ids)

@@ -88,7 +88,7 @@ class Attempt:
         """The pods that are there, without the environment of their containers."""
         selector = f"{objects.JOB}={self.job_id},{objects.ATTEMPT}={self.number}"
         found = self._api.items(self._path("pods"), selector)
-        return {objects.key_of(pod): _slim(pod) for pod in found if self._owns(pod)}
+        return {key: _slim(pod) for pod in found if self._owns(pod) and (key := _key(pod))}
 
     def observe(self, passing: Callable[[Json], None] = lambda pod: None) -> Observation:
         """How all replicas stand. Ends what the observation says has to end.
@@ -344,6 +344,14 @@ def _first_tries(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
     return [
         ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(role.get("replicas", 1))
     ]
+
+
+def _key(pod: Json) -> ReplicaKey | None:
+    """None for a pod that somebody else made the control unit's."""
+    try:
+        return objects.key_of(pod)
+    except (KeyError, ValueError):
+        return None
 
 
 def _final(report: ReplicaReport, reason: str, at: datetime) -> ReplicaReport:
