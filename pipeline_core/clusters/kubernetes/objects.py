@@ -46,10 +46,10 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
     Raises KeyError or ValueError when it is none of ours.
     """
     metadata = pod["metadata"]
-    key = key_of_name(metadata["labels"][JOB], metadata["name"])
-    if key is None:
+    found = try_of_name(metadata["labels"][JOB], metadata["name"])
+    if found is None:
         raise ValueError(f"{metadata['name']} is no pod of a job's")
-    return key
+    return found[1]
 
 
 def try_of_name(job_id: str, name: str) -> Try | None:
