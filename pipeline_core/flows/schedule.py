@@ -33,6 +33,9 @@ NICKNAMES = {
 MAX_BACKFILL = 10_000
 """Points that one backfill may have."""
 
+YEARS = range(1970, 2200)
+"""Years that a time which somebody gives may lie in."""
+
 _FORMAT = "%Y-%m-%d %H:%M:%S"
 _SECOND = timedelta(seconds=1)
 # Whatever comes at all comes within the 50 years that cronsim looks ahead from here.
@@ -110,6 +113,8 @@ def read_instant(text: str, timezone: str) -> datetime:
         wall = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
     except ValueError:
         raise Fault(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
+    if wall.year not in YEARS:
+        raise Fault(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
     return first_instant(wall, ZoneInfo(timezone))
 
 

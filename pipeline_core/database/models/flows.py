@@ -38,7 +38,8 @@ class StoredFlow(Base):
     """A flow: `key` is what it is told apart by, `written_as` and `entry` are the key and value of the import document.
 
     `next_at` is the earliest point of the schedule that may still lack a run, whether the flow is paused or not; None
-    without a schedule. `scheduled_since` is when the schedule was set or changed last.
+    without a schedule. `scheduled_since` is when the schedule was set or changed last. Points up to `replay_until` are made
+    up whatever the flow says. `fault` is why no run could be made at `faulted_at`; it is tried again.
     """
 
     __tablename__ = "flows"
@@ -53,13 +54,16 @@ class StoredFlow(Base):
     paused: Mapped[bool] = mapped_column(default=False)
     scheduled_since: Mapped[Timestamp | None]
     next_at: Mapped[Timestamp | None]
+    replay_until: Mapped[Timestamp | None]
+    fault: Mapped[str] = mapped_column(default="")
+    faulted_at: Mapped[Timestamp | None]
 
     __table_args__ = (Index("ix_flows_due", "next_at", postgresql_where=text("next_at IS NOT NULL AND NOT paused")),)
 
 
 class StoredBackfill(Base):
     """Points of a schedule that are made up one after the other: `points` are RFC 3339, oldest first, and `made` of them
-    have a run."""
+    have a run. A flow has one that is running at most."""
 
     __tablename__ = "backfills"
 
@@ -74,7 +78,9 @@ class StoredBackfill(Base):
     created_at: Mapped[Timestamp]
     finished_at: Mapped[Timestamp | None]
 
-    __table_args__ = (Index("ix_backfills_running", "id", postgresql_where=text("state = 'running'")),)
+    __table_args__ = (
+        Index("uq_backfills_running", "flow_id", unique=True, postgresql_where=text("state = 'running'")),
+    )
 
 
 class StoredRun(Base):

@@ -24,6 +24,9 @@ def upgrade() -> None:
         sa.Column("paused", sa.Boolean(), nullable=False),
         sa.Column("scheduled_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("replay_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("fault", sa.Text(), nullable=False),
+        sa.Column("faulted_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_flows")),
         sa.UniqueConstraint("key", name=op.f("uq_flows_key")),
     )
@@ -69,7 +72,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_backfills_flow_id"), "backfills", ["flow_id"], unique=False)
     op.create_index(
-        "ix_backfills_running", "backfills", ["id"], unique=False, postgresql_where=sa.text("state = 'running'")
+        "uq_backfills_running", "backfills", ["flow_id"], unique=True, postgresql_where=sa.text("state = 'running'")
     )
     op.create_table(
         "runs",
@@ -178,7 +181,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_runs_flow_id_id"), table_name="runs")
     op.drop_index(op.f("ix_runs_backfill_id"), table_name="runs")
     op.drop_table("runs")
-    op.drop_index("ix_backfills_running", table_name="backfills", postgresql_where=sa.text("state = 'running'"))
+    op.drop_index("uq_backfills_running", table_name="backfills", postgresql_where=sa.text("state = 'running'"))
     op.drop_index(op.f("ix_backfills_flow_id"), table_name="backfills")
     op.drop_table("backfills")
     op.drop_table("template_revisions")

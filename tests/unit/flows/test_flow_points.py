@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_core.flows.points import LATE, Course, first_from
+from pipeline_core.flows.schedule import Schedule
+
+HOURLY = Schedule("@hourly")
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def at(hour: float) -> datetime:
+    return DAY + timedelta(hours=hour)
+
+
+def course(next_at: float, since: float = 0, *, catchup: bool = True, replay_until: float | None = None) -> Course:
+    return Course(
+        schedule=HOURLY,
+        next_at=at(next_at),
+        since=at(since),
+        catchup=catchup,
+        replay_until=None if replay_until is None else at(replay_until),
+    )
+
+
+CASES = [
+    # what, course, moment, points owed
+    ("nothing before its time", course(2), 1.999, []),
+    ("at its time", course(2), 2, [2]),
+    ("a clock that went back owes nothing", course(5), 3, []),
+    ("missed points are made up, oldest first", course(2), 5.5, [2, 3, 4, 5]),
+    ("the start is inclusive", course(0, since=9), 1, [0, 1]),
+    ("without catch-up what was missed is let be", course(2, catchup=False), 5.5, []),
+    ("without catch-up a point is made at its time", course(2, catchup=False), 2, [2]),
+    ("and a little later, too", course(2, catchup=False), 2 + 0.9 / 60, [2]),
+    ("but not when it was missed", course(2, catchup=False), 2 + 1.1 / 60, []),
+    ("nor when it was there before the schedule", course(2, since=2.001, catchup=False), 2.002, []),
+    ("what is replayed is made up all the same", course(2, catchup=False, replay_until=4), 7.5, [2, 3, 4]),
+    ("and after it what is due", course(2, catchup=False, replay_until=3.5), 6, [2, 3, 6]),
+    ("a replay that is over means nothing", course(5, catchup=False, replay_until=3.5), 6, [6]),
+    ("a replay ends at the moment", course(2, catchup=False, replay_until=4), 3, [2, 3]),
+]
+
+
+@pytest.mark.parametrize(("what", "course", "moment", "points"), CASES, ids=[case[0] for case in CASES])
+def test_points_are_owed_a_run(what: str, course: Course, moment: float, points: list[float]) -> None:
+    assert list(course.owed(at(moment))) == [at(point) for point in points]
+
+
+@given(
+    next_at=st.integers(0, 30),
+    since=st.integers(0, 30),
+    catchup=st.booleans(),
+    replay_until=st.none() | st.floats(0, 30),
+    moment=st.floats(0, 30),
+)
+def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
+    next_at: int, since: int, catchup: bool, replay_until: float | None, moment: float
+) -> None:
+    known = course(next_at, since, catchup=catchup, replay_until=replay_until)
+    owed, passed = list(known.owed(at(moment))), list(known.passed(at(moment)))
+    assert owed == sorted(set(owed))
+    assert set(owed) <= set(passed)
+    assert not catchup or owed == passed
+    assert all(point <= at(moment) for point in owed)
+
+
+def test_without_catch_up_a_long_past_costs_nothing() -> None:
+    long_ago = Course(
+        schedule=Schedule("* * * * *"), next_at=DAY.replace(year=1970), since=DAY.replace(year=1970), catchup=False
+    )
+    assert list(long_ago.owed(DAY)) == [DAY - LATE, DAY]
+
+
+def test_what_comes_next_is_after_the_moment_and_not_before_the_start() -> None:
+    assert list(islice(course(2).upcoming(at(4)), 2)) == [at(5), at(6)]
+    assert list(islice(course(7).upcoming(at(4)), 2)) == [at(7), at(8)]
+
+
+def test_the_first_point_may_be_the_start_itself() -> None:
+    assert first_from(HOURLY, at(3)) == at(3)
+    assert first_from(HOURLY, at(3.1)) == at(4)
