@@ -69,6 +69,10 @@ class Point(StrEnum):
     """A transaction has committed, what follows is not announced. Labels: the stages owed, and the kinds of other calls."""
     TICK_FOUND = "tick.found"
     """A sweep has put off the next look at what is due, and sent none of it. Labels: the tick's name."""
+    SCHEDULE_MADE = "schedule.made"
+    """Runs of schedules are written down, in a transaction that has not committed."""
+    BACKFILL_MADE = "backfill.made"
+    """Runs of a backfill are written down, in a transaction that has not committed."""
 
 
 class Fault(Exception):

@@ -31,6 +31,8 @@ TICK_SECONDS = {
     "tick.retries": 1.0,
     "tick.flows": 1.0,
     "tick.admissions": 10.0,
+    "tick.schedule": 1.0,
+    "tick.backfills": 1.0,
     "tick.give-up": 10.0,
     "tick.reconcile": 5.0,
     "tick.cleanup": 5.0,

@@ -54,6 +54,13 @@ def admit(flow_id: str) -> list[str]:
         return [run_id for run_id, verdict in verdicts.items() if _carry_out(session, run_id, verdict, moment)]
 
 
+def admit_scheduled(session: Session, flow_id: str, flow: Flow) -> None:
+    """Let those scheduled runs start that may, of a flow whose row is the caller's. They begin once that commits."""
+    moment = now()
+    for run_id, verdict in _scheduled(session, flow_id, flow).items():
+        _carry_out(session, run_id, verdict, moment)
+
+
 def _waiting(session: Session, flow_id: str) -> bool:
     """Whether any run waits: only then is there anything to decide."""
     waiting = _open(flow_id, Trigger).where(_RUN.c.state.in_(OPEN)).limit(1)

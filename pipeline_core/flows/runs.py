@@ -31,6 +31,12 @@ from pipeline_core.tokens.actor import Actor
 __all__ = ["Trigger", "create"]
 
 
+_INSERT_RUN = insert_or_not(table(StoredRun)).on_conflict_do_nothing().returning(table(StoredRun).c.id)
+_INSERT_DOCUMENT = insert(table(RunDocument))
+_INSERT_TASK = insert(table(StoredTask))
+_TEMPLATES = "templates"
+
+
 def create(
     session: Session,
     flow: StoredFlow,
@@ -44,13 +50,15 @@ def create(
     backfill_id: str | None = None,
     request_id: str = "",
     actor: Actor | None = None,
+    wake: bool = True,
 ) -> str | None:
     """Store a run of the flow as it is now, waiting to be admitted; its ID.
 
     None when the flow has a run of this trigger and date already: so a point of the schedule is run once, whoever asks. A
     run that is started by hand is always another one: `execution_date` is then the moment, and is moved on by
     microseconds until it is unique. `variables` take the place of values of `global_env`; `only` names the one task of
-    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner.
+    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner. Who admits
+    the run itself needs no `wake`.
 
     Raises WrongParameter for variables that the flow does not know and values that cannot be made, NotFound when there is
     no task `only`.
@@ -83,7 +91,8 @@ def create(
         after = {"flow": flow.written_as, "trigger": trigger, "task": task, "variables": sorted(given)}
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
     alerting.tell(session, run, definition, moment)
-    wakeups.after_commit(session, wakeups.FlowOwed(flow.id))
+    if wake:
+        wakeups.after_commit(session, wakeups.FlowOwed(flow.id))
     return run.id
 
 
@@ -124,8 +133,7 @@ def _inserted(session: Session, run: StoredRun) -> bool:
     columns = table(StoredRun).c.keys()
     while True:
         row = {name: value for name in columns if (value := getattr(run, name)) is not None}
-        statement = insert_or_not(StoredRun).values(row).on_conflict_do_nothing().returning(StoredRun.id)
-        if session.execute(statement).one_or_none():
+        if session.execute(_INSERT_RUN, row).one_or_none():
             return True
         if not Trigger(run.trigger).by_hand:
             return False
@@ -141,11 +149,9 @@ def _insert_document(
     values: Mapping[str, str],
 ) -> None:
     used = {canonical(task.template) for task in definition.tasks.values()}
-    templates = {
-        name: document for name, document in stored.template_documents(session).items() if canonical(name) in used
-    }
+    templates = {name: document for name, document in _template_documents(session).items() if canonical(name) in used}
     session.execute(
-        insert(table(RunDocument)),
+        _INSERT_DOCUMENT,
         {
             "run_id": run.id,
             "entry": flow.entry,
@@ -156,10 +162,18 @@ def _insert_document(
     )
 
 
+def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
+    """All templates, read once for the many runs that a transaction may make."""
+    if _TEMPLATES not in session.info:
+        session.info[_TEMPLATES] = stored.template_documents(session)
+    found: Mapping[str, Mapping[str, Any]] = session.info[_TEMPLATES]
+    return found
+
+
 def _insert_tasks(session: Session, run: StoredRun, definition: Flow) -> None:
     begun = engine.begin(frozen.plan(definition, run.only or None))
     session.execute(
-        insert(table(StoredTask)),
+        _INSERT_TASK,
         [
             {
                 "run_id": run.id,

@@ -18,6 +18,7 @@ from cronsim import CronSim, CronSimError
 
 from pipeline_core.body import shown
 from pipeline_core.flows.faults import Fault
+from pipeline_core.times import parse_rfc3339
 
 NICKNAMES = {
     "@hourly": "0 * * * *",
@@ -113,9 +114,21 @@ def read_instant(text: str, timezone: str) -> datetime:
         wall = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
     except ValueError:
         raise Fault(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
-    if wall.year not in YEARS:
-        raise Fault(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
+    _check_year(wall, text)
     return first_instant(wall, ZoneInfo(timezone))
+
+
+def read_moment(text: str, timezone: str) -> datetime:
+    """The instant that an RFC 3339 text names, or else what `read_instant` makes of it, in UTC. Raises Fault."""
+    try:
+        instant = parse_rfc3339(text)
+    except ValueError:
+        try:
+            return read_instant(text, timezone)
+        except Fault as fault:
+            raise Fault(f"{fault}; or as 2026-03-01T00:00:00Z") from None
+    _check_year(instant, text)
+    return instant
 
 
 def execution_date(instant: datetime, timezone: str) -> str:
@@ -138,6 +151,11 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
         else:
             behind = middle
     return behind.replace(microsecond=0)
+
+
+def _check_year(time: datetime, text: str) -> None:
+    if time.year not in YEARS:
+        raise Fault(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
 
 
 def _fields(cron: str) -> str:

@@ -9,7 +9,7 @@ import structlog
 
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Unavailable
-from pipeline_core.flows import admit, step
+from pipeline_core.flows import admit, progress, step
 from workers.app import app
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,8 @@ def advance(run_id: str) -> None:
 @app.task(name="flow.admit")
 @or_later
 def admit_runs(flow_id: str) -> None:
-    """Let the runs of a flow start that may."""
+    """Let the runs of a flow start that may, and its backfill come on: one of its runs has ended, or there are new ones."""
     structlog.contextvars.bind_contextvars(flow_id=flow_id)
     for run_id in admit.admit(flow_id):
         log.info("run started", run_id=run_id)
+    progress.look_at(flow_id)

@@ -18,7 +18,7 @@ from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import Unavailable
 from pipeline_core.faults import Point
-from pipeline_core.flows import admit, attempts, step
+from pipeline_core.flows import admit, attempts, firing, progress, step
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
 from pipeline_core.settings import settings
@@ -32,6 +32,8 @@ from workers.turns import take_turns
 log = structlog.get_logger(__name__)
 
 BATCH = 500
+SCHEDULE_SECONDS = 0.5
+"""So long a tick goes on with points that schedules have missed; other ticks wait behind it."""
 CANARY_LIMIT = 100
 """A queue in which so many messages wait gets no canary more."""
 
@@ -132,6 +134,18 @@ def reconcile() -> int:
 def try_again() -> int:
     """Try the replicas again that are due."""
     return take_turns(retries.due(BATCH), rollup.try_replicas_again)
+
+
+@tick("tick.schedule")
+def make_due_runs() -> int:
+    """Make the runs that schedules owe."""
+    return firing.make_due_runs(SCHEDULE_SECONDS)
+
+
+@tick("tick.backfills")
+def come_on() -> int:
+    """Let the backfills that are running come on."""
+    return _each(progress.running(BATCH), progress.look_at)
 
 
 @tick("tick.cleanup")

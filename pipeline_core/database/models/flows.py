@@ -63,7 +63,7 @@ class StoredFlow(Base):
 
 class StoredBackfill(Base):
     """Points of a schedule that are made up one after the other: `points` are RFC 3339, oldest first, and `made` of them
-    have a run. A flow has one that is running at most."""
+    have a run; those in `again` are to be done once more. A flow has one that is running at most."""
 
     __tablename__ = "backfills"
 
@@ -71,6 +71,7 @@ class StoredBackfill(Base):
     flow_id: Mapped[Id] = mapped_column(ForeignKey("flows.id", ondelete="CASCADE"), index=True)
     points: Mapped[Document]
     made: Mapped[int] = mapped_column(default=0)
+    again: Mapped[Document]
     stop_on_failure: Mapped[bool]
     state: Mapped[str] = mapped_column(default=BackfillState.RUNNING)
     reason: Mapped[str] = mapped_column(default="")

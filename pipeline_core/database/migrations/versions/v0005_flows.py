@@ -61,6 +61,7 @@ def upgrade() -> None:
         sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("points", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("made", sa.Integer(), nullable=False),
+        sa.Column("again", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("stop_on_failure", sa.Boolean(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),

@@ -1,0 +1,139 @@
+"""Schedules and a backfill while beats and workers are killed: each point is run once, and none before its time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from pipeline_core.database import transaction
+from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.flows import backfills
+from pipeline_core.flows.backfills import Request
+from pipeline_core.flows.documents import stored_flow
+from pipeline_core.flows.ids import new_flow_id
+from pipeline_core.flows.scheduling import rescheduled
+from pipeline_core.flows.triggers import Trigger
+from pipeline_core.tokens.actor import SYSTEM
+from tests.chaos.world import supervised
+from tests.installation import Installation, installed, wait_for
+from tests.integration.conftest import forget_settings
+from tests.servers import fresh_database
+
+MINUTES, DAYS = 30, 12
+FLOWS = ("one", "two", "three")
+PROCESSES = ("beat", "housekeeping", "beat-two", "flows", "housekeeping-two")
+KILLS = 15
+RUNS_BETWEEN = 3
+PATIENCE = 150.0
+
+
+@pytest.fixture
+def service(
+    tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Installation]:
+    """Two beats and two workers for ticks, on a hastened clock; each transaction that makes runs is cut off a few times."""
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    variables = {
+        "HASTENING_ORIGIN": str(datetime.now(UTC).timestamp()),
+        "PIPELINE_CLUSTER_DRIVER": "null",
+        "PIPELINE_FAULT": "schedule.made:exit:3,backfill.made:exit:2",
+        "PIPELINE_FAULT_DIR": str(faults),
+    }
+    with (
+        fresh_database(postgres_url, template=migrated_database) as database_url,
+        installed(tmp_path, database_url, redis_url, **variables) as service,
+        supervised(service),
+    ):
+        for name in ("housekeeping", "flows"):
+            known = service.services[name]
+            argv = ["tests.chaos.hastening" if word == "workers.app" else word for word in known.argv]
+            service.services[name] = replace(known, argv=argv)
+        for name in ("housekeeping", "beat"):
+            known = service.services[name]
+            argv = [word.replace("run/beat", "run/beat-two").replace(f"{name}@", f"{name}-two@") for word in known.argv]
+            service.services[f"{name}-two"] = replace(known, name=f"{name}-two", argv=argv)
+        monkeypatch.setenv("PIPELINE_DATABASE_URL", database_url)
+        forget_settings()
+        yield service
+    forget_settings()
+
+
+def add(name: str, moment: datetime, **pipeline: Any) -> None:
+    entry = {
+        "pipeline": {"name": name, "schedule_type": "crontab", **pipeline},
+        "tasks": [{"name": "join", "job_templete": "logical"}],
+    }
+    definition = stored_flow(entry)
+    row = StoredFlow(
+        id=new_flow_id(moment),
+        key=definition.key,
+        written_as=name,
+        entry=entry,
+        creator="ada",
+        created_at=moment,
+        updated_at=moment,
+        paused=False,
+    )
+    rescheduled(row, None, definition, moment, imported=False)
+    with transaction() as session:
+        session.add(row)
+
+
+def runs(name: str, trigger: Trigger) -> list[StoredRun]:
+    with transaction() as session:
+        query = select(StoredRun).join(StoredFlow, StoredFlow.id == StoredRun.flow_id)
+        query = query.where(StoredFlow.key == name, StoredRun.trigger == trigger)
+        return list(session.scalars(query.order_by(StoredRun.execution_date)))
+
+
+def count() -> int:
+    with transaction() as session:
+        return session.execute(select(func.count()).select_from(StoredRun)).scalar_one()
+
+
+@pytest.mark.slow
+def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installation) -> None:
+    begin = datetime.now(UTC)
+    for name in FLOWS:
+        add(name, begin, cron_time="* * * * *", max_active_runs=3)
+    add("daily", begin, cron_time="0 0 * * *")
+    last_day = begin - timedelta(days=1)
+    wish = Request(start=(last_day - timedelta(days=DAYS)).isoformat(), end=last_day.isoformat())
+    backfill_id = backfills.start("daily", wish, SYSTEM)["backfillID"]
+    service.start(*PROCESSES)
+
+    for victim in itertools.islice(itertools.cycle(PROCESSES), KILLS):
+        enough = count() + RUNS_BETWEEN
+        wait_for(lambda enough=enough: count() >= enough, "more runs to be made", PATIENCE)  # type: ignore[misc]
+        wait_for(lambda victim=victim: victim in service.processes, f"{victim} to be there")  # type: ignore[misc]
+        service.kill(victim)
+        service.start(victim)
+
+    first = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    points = [first + timedelta(minutes=number) for number in range(MINUTES)]
+    for name in FLOWS:
+        wait_for(lambda name=name: ended(name, points), f"the points of {name} to be run", PATIENCE)  # type: ignore[misc]
+        made = runs(name, Trigger.SCHEDULE)
+        assert [run.execution_date for run in made][:MINUTES] == points
+        assert all(run.created_at >= run.execution_date for run in made), "none is made before its time"
+
+    def backfilled() -> bool:
+        with transaction() as session:
+            return bool(backfills.detail(session, backfill_id, SYSTEM)["state"] == "succeeded")
+
+    wait_for(backfilled, "the backfill to succeed", PATIENCE)
+    made = runs("daily", Trigger.BACKFILL)
+    assert [run.state for run in made] == ["succeeded"] * DAYS
+    assert [run.execution_date for run in sorted(made, key=lambda run: run.id)] == [run.execution_date for run in made]
+
+
+def ended(name: str, points: list[datetime]) -> bool:
+    return {run.execution_date for run in runs(name, Trigger.SCHEDULE) if run.state == "succeeded"} >= set(points)

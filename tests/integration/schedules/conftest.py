@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from pipeline_core import wakeups
+from pipeline_core.database import transaction
+from pipeline_core.settings import Settings
+from tests.clock import TestClock
+from tests.integration.schedules.ledger import Ledger
+
+START = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> TestClock:
+    """Half past noon and no minute, until a test moves it."""
+    return TestClock(monkeypatch, START)
+
+
+@pytest.fixture
+def ledger(service_settings: Settings, clock: TestClock, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Flows and their runs, none yet; nobody else is at work on them, and nobody is woken."""
+    monkeypatch.setattr(wakeups, "_publisher", [])
+    with transaction() as session:
+        session.execute(text("TRUNCATE flows, audit, template_revisions CASCADE"))
+    return Ledger(clock)

@@ -1,0 +1,128 @@
+"""Flows as they are stored, and their runs as they are found there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+
+from pipeline_core.database import transaction
+from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.flows import admit, engine, firing, progress, record, scheduling
+from pipeline_core.flows.documents import stored_flow
+from pipeline_core.flows.ids import new_flow_id
+from pipeline_core.flows.states import RunState
+from pipeline_core.flows.triggers import Trigger
+from pipeline_core.states import JobState
+from pipeline_core.tokens.actor import Actor
+from tests.clock import TestClock
+
+ADA = Actor(name="ada", admin=True)
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def entry(name: str, *, cron: str | None = "* * * * *", **pipeline: Any) -> dict[str, Any]:
+    """A flow of one task that has a job."""
+    schedule = {"schedule_type": "crontab", "cron_time": cron} if cron else {}
+    task = {"name": "only", "job_templete": "customize", "args": {"images": "busybox", "command": "true"}}
+    return {"pipeline": {"name": name, **schedule, **pipeline}, "tasks": [task]}
+
+
+@dataclass
+class Ledger:
+    clock: TestClock
+
+    def add(self, name: str, *, imported: bool = False, creator: str = "ada", **pipeline: Any) -> str:
+        """Create a flow; its ID."""
+        document = entry(name, **pipeline)
+        definition = stored_flow(document)
+        moment = self.clock.moment
+        row = StoredFlow(
+            id=new_flow_id(moment),
+            key=definition.key,
+            written_as=name,
+            entry=document,
+            creator=creator,
+            created_at=moment,
+            updated_at=moment,
+            paused=False,
+        )
+        scheduling.rescheduled(row, None, definition, moment, imported=imported)
+        with transaction() as session:
+            session.add(row)
+        return row.id
+
+    def replace(self, name: str, *, imported: bool = False, **pipeline: Any) -> None:
+        """Put another definition in the place of a flow's."""
+        document = entry(name, **pipeline)
+        with transaction() as session:
+            row = scheduling.visible(session, name, ADA, lock=True)
+            before, row.entry = stored_flow(row.entry), document
+            scheduling.rescheduled(row, before, stored_flow(document), self.clock.moment, imported=imported)
+
+    def change(self, name: str, **columns: Any) -> None:
+        """Write into a flow's row, whatever that makes of it."""
+        with transaction() as session:
+            row = scheduling.visible(session, name, ADA, lock=True)
+            for column, value in columns.items():
+                setattr(row, column, value)
+
+    def row(self, name: str) -> StoredFlow:
+        with transaction() as session:
+            return scheduling.visible(session, name, ADA)
+
+    def tick(self, seconds: float = 0) -> int:
+        """What the tick does; so many runs were made."""
+        return firing.make_due_runs(seconds)
+
+    def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[StoredRun]:
+        """The flow's runs by date."""
+        with transaction() as session:
+            flow = scheduling.visible(session, name, ADA)
+            query = select(StoredRun).where(StoredRun.flow_id == flow.id, StoredRun.trigger == trigger)
+            return list(session.scalars(query.order_by(StoredRun.execution_date)))
+
+    def points(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[str]:
+        """The dates of the flow's runs."""
+        return [f"{run.execution_date:%d %H:%M}" for run in self.runs(name, trigger)]
+
+    def states(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[str]:
+        return [run.state for run in self.runs(name, trigger)]
+
+    def admit(self, name: str) -> None:
+        """Let those start that may."""
+        admit.admit(self.row(name).id)
+
+    def come_on(self, name: str) -> None:
+        """Let the flow's backfill come on, and its runs start."""
+        progress.look_at(self.row(name).id)
+        self.admit(name)
+
+    def end(self, run_id: str, state: JobState = JobState.SUCCEEDED) -> None:
+        """Let the job of a running run end so."""
+        with transaction() as session:
+            run = record.lock(session, run_id)
+            stands = record.read(session, run)
+            attempt = stands.tasks["only"].attempt
+            record.take_in(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
+
+    def end_running(self, name: str, state: JobState = JobState.SUCCEEDED, trigger: Trigger = Trigger.SCHEDULE) -> None:
+        for run in self.runs(name, trigger):
+            if run.state == RunState.RUNNING:
+                self.end(run.id, state)
+
+    def upcoming(self, name: str, count: int = 3) -> dict[str, Any]:
+        with transaction() as session:
+            flow = scheduling.visible(session, name, ADA)
+            return scheduling.upcoming(session, flow, count, self.clock.moment)
+
+
+def shown(points: Sequence[str]) -> list[str]:
+    """RFC 3339 as `Ledger.points` has it."""
+    return [f"{datetime.fromisoformat(point):%d %H:%M}" for point in points]
