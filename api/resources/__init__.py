@@ -18,10 +18,11 @@ def all_blueprints() -> tuple[Blueprint, ...]:
         operations,
         plugins,
         runs,
+        schedules,
         templates,
         tokens,
     )
 
     # Logs are jobs' too, and runs are flows': their modules add to those blueprints, so they come after.
-    modules = (jobs, logs, events, flows, runs, templates, features, plugins, hooks, tokens, audit, operations)
+    modules = (jobs, logs, events, flows, runs, schedules, templates, features, plugins, hooks, tokens, audit, operations)
     return tuple(dict.fromkeys(module.blueprint for module in modules))

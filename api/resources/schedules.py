@@ -1,0 +1,136 @@
+"""Schedules of flows, and backfills of their past."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import paging
+from api.blueprint import Blueprint, Call
+from api.openapi import Takes
+from api.paging import Page
+from api.schemas import schedules as forms
+from api.schemas.fields import Pages
+from pipeline_core.body import Body
+from pipeline_core.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.flows import backfills, scheduling
+from pipeline_core.tokens.privileges import Privilege
+
+blueprint = Blueprint(
+    "schedules", __name__, url_prefix="/v1", description="When flows run, and backfills of their past."
+)
+
+_BACKFILL = {"from": "2026-03-01 00:00:00", "to": "2026-03-07 00:00:00", "dryRun": True}
+
+
+@blueprint.operation(
+    "GET",
+    "/flows/<name>/schedule",
+    needs=Privilege.READ_JOB,
+    query=forms.ScheduleQuery,
+    payload=forms.ScheduleState,
+    refusals=(404,),
+)
+def schedule(call: Call, name: str) -> Any:
+    """When a flow runs next, and what it has missed"""
+    return _state(call, name, call.query["count"])
+
+
+@blueprint.operation(
+    "PUT",
+    "/flows/<name>/schedule",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.ScheduleBody, example={"paused": False, "replay": True}),
+    payload=forms.ScheduleState,
+    refusals=(404, 409),
+)
+def change_schedule(call: Call, name: str) -> Any:
+    """Pause a flow's schedule, or let it go on
+
+    What was missed while it was paused is let be, unless `replay` asks that it is made up.
+    """
+    body = Body.of(call.body)
+    body.value("paused", required=True)
+    paused, replay = body.flag("paused"), body.flag("replay")
+    if paused and replay:
+        body.wrong("replay", "goes with paused false: nothing is made up while a schedule is paused")
+    body.finish()
+    if paused:
+        scheduling.pause(name, call.actor)
+    else:
+        scheduling.resume(name, call.actor, replay=replay)
+    return _state(call, name, forms.ScheduleQuery().load({})["count"])
+
+
+@blueprint.operation(
+    "POST",
+    "/flows/<name>/backfill",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.BackfillBody, example=_BACKFILL),
+    payload=forms.BackfillPlan,
+    refusals=(404, 409),
+    links={"backfill": ("backfill_id", "backfillID"), "change_backfill": ("backfill_id", "backfillID")},
+)
+def start_backfill(call: Call, name: str) -> Any:
+    """Run points of a schedule's past, oldest first
+
+    Points that have a run which is under way or has succeeded are left out. A flow has one backfill at a time.
+    """
+    return backfills.start(name, backfills.Request.parse(call.body), call.actor)
+
+
+@blueprint.operation(
+    "GET",
+    "/flows/<name>/backfills",
+    needs=Privilege.READ_JOB,
+    query=Pages,
+    payload=forms.BackfillSummary,
+    paged=True,
+    refusals=(404,),
+)
+def flow_backfills(call: Call, name: str) -> Page:
+    """The backfills of a flow, the newest first"""
+    limit, offset = paging.slice_of(call.query)
+    with transaction() as session:
+        items, counted = backfills.listing(session, name, call.actor, limit=limit, offset=offset)
+    return paging.page(items, counted, call.query)
+
+
+@blueprint.operation(
+    "GET",
+    "/backfills/<backfill_id>",
+    needs=Privilege.READ_JOB,
+    payload=forms.BackfillDetail,
+    refusals=(404,),
+)
+def backfill(call: Call, backfill_id: str) -> Any:
+    """A backfill with its points and their runs"""
+    with transaction() as session:
+        return backfills.detail(session, backfill_id, call.actor)
+
+
+@blueprint.operation(
+    "PUT",
+    "/backfills/<backfill_id>",
+    needs=Privilege.WRITE_JOB,
+    takes=Takes(forms.BackfillAction, example={"action": "resume"}),
+    payload=forms.BackfillDetail,
+    refusals=(404, 409),
+)
+def change_backfill(call: Call, backfill_id: str) -> Any:
+    """Stop a backfill, or let one that failed or was stopped go on"""
+    body = Body.of(call.body)
+    known = [action.value for action in backfills.Action]
+    word = body.text(
+        "action", required=True, check=lambda text: None if text in known else f"must be {' or '.join(known)}"
+    )
+    body.finish()
+    backfills.act(backfill_id, backfills.Action(word), call.actor)
+    with transaction() as session:
+        return backfills.detail(session, backfill_id, call.actor)
+
+
+def _state(call: Call, name: str, count: int) -> Any:
+    with transaction() as session:
+        flow = scheduling.visible(session, name, call.actor)
+        return scheduling.upcoming(session, flow, count, now())

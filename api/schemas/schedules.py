@@ -1,0 +1,134 @@
+"""Forms of schedules of flows, and of their backfills."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields, validate
+
+from api.schemas.fields import BodySchema, Query, Whole, nullable_time
+from pipeline_core.database.models import BackfillState
+from pipeline_core.flows.backfills import DUE, Action
+from pipeline_core.flows.states import RunState
+
+MOST_SHOWN = 1000
+_STATE = validate.OneOf([state.value for state in BackfillState])
+
+
+class ScheduleQuery(Query):
+    """How much of a schedule."""
+
+    count = Whole(1, MOST_SHOWN, load_default=10, metadata={"description": "So many of the next points."})
+
+
+class ScheduleBody(BodySchema):
+    """Whether a schedule is paused."""
+
+    paused = fields.Boolean(required=True)
+    replay = fields.Boolean(
+        metadata={"description": "With `paused` false: the points that were missed are made up."}, allow_none=True
+    )
+
+
+class Missed(Schema):
+    """Points whose time is over and that have no run."""
+
+    count = fields.Integer(required=True)
+    exact = fields.Boolean(required=True, metadata={"description": "`false` when there are more than were counted."})
+    first = fields.List(nullable_time(), required=True, metadata={"description": "The oldest of them."})
+
+
+class ScheduleState(Schema):
+    """How a flow's schedule stands. Times are in UTC."""
+
+    flow = fields.String(required=True)
+    paused = fields.Boolean(required=True)
+    cron = fields.String(required=True, allow_none=True, metadata={"description": "null without a schedule."})
+    timezone = fields.String(required=True, allow_none=True)
+    catchup = fields.Boolean(required=True, allow_none=True)
+    since = nullable_time()
+    next = fields.List(nullable_time(), required=True, metadata={"description": "The next points, paused or not."})
+    missed = fields.Nested(Missed, required=True)
+    fault = fields.String(required=True, metadata={"description": "Why no run can be made; empty when all is well."})
+
+
+class BackfillBody(BodySchema):
+    """Which points are to be run."""
+
+    start = fields.String(
+        required=True,
+        data_key="from",
+        metadata={"description": "RFC 3339, or `2026-03-01 00:00:00` in the flow's time zone; inclusive."},
+    )
+    end = fields.String(
+        required=True, data_key="to", metadata={"description": "As `from`; inclusive; not in the future."}
+    )
+    dryRun = fields.Boolean(allow_none=True, metadata={"description": "Only say which points."})
+    stopOnFailure = fields.Boolean(
+        allow_none=True, metadata={"description": "One point at a time, and none after one that failed."}
+    )
+
+
+class LeftOut(Schema):
+    """A point that is not run."""
+
+    point = nullable_time()
+    runID = fields.String(required=True, allow_none=True)
+    state = fields.String(
+        required=True,
+        validate=validate.OneOf([*(state.value for state in RunState), DUE]),
+        metadata={"description": f"The run's; `{DUE}` when the schedule is about to run the point itself."},
+    )
+
+
+class BackfillPlan(Schema):
+    """What a backfill does."""
+
+    points = fields.List(nullable_time(), required=True, metadata={"description": "Those that are run, oldest first."})
+    leftOut = fields.List(fields.Nested(LeftOut), required=True)
+    backfillID = fields.String(metadata={"description": "Not after a dry run."})
+
+
+class BackfillAction(BodySchema):
+    """What becomes of a backfill."""
+
+    action = fields.String(required=True, validate=validate.OneOf([action.value for action in Action]))
+
+
+class BackfillSummary(Schema):
+    """A backfill."""
+
+    id = fields.String(required=True)
+    flow = fields.String(required=True)
+    state = fields.String(required=True, validate=_STATE)
+    reason = fields.String(required=True)
+    stopOnFailure = fields.Boolean(required=True)
+    runner = fields.String(required=True)
+    first = fields.String(
+        required=True,
+        allow_none=True,
+        data_key="from",
+        metadata={"format": "date-time", "description": "Its first point."},
+    )
+    last = fields.String(
+        required=True,
+        allow_none=True,
+        data_key="to",
+        metadata={"format": "date-time", "description": "Its last point."},
+    )
+    total = fields.Integer(required=True, metadata={"description": "How many points it has."})
+    made = fields.Integer(required=True, metadata={"description": "How many of them have had a run."})
+    createdAt = nullable_time()
+    finishedAt = nullable_time()
+
+
+class BackfillPoint(Schema):
+    """A point of a backfill and its run."""
+
+    point = nullable_time()
+    runID = fields.String(required=True, allow_none=True)
+    state = fields.String(required=True, validate=validate.OneOf([state.value for state in RunState]))
+
+
+class BackfillDetail(BackfillSummary):
+    """A backfill with its points."""
+
+    points = fields.List(fields.Nested(BackfillPoint), required=True)
