@@ -10,6 +10,7 @@ from scripts.benchmarks import (
     flow_task_overhead_ms,
     jobs_per_second,
     launch_latency_ms,
+    schedule_minute_lag_seconds,
     submit_per_second,
     watcher_changes_per_second,
     watcher_memory_mb_10000_pods,
@@ -23,6 +24,7 @@ ROWS = {
         submit_per_second,
         launch_latency_ms,
         flow_task_overhead_ms,
+        schedule_minute_lag_seconds,
         watcher_changes_per_second,
         watcher_memory_mb_10000_pods,
     )

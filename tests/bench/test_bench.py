@@ -17,6 +17,7 @@ ROWS = {
     "flow_task_overhead_ms": {"wide", "deep"},
     "watcher_changes_per_second": {"jobs", "pods", "seconds", "cpu_ms_per_change"},
     "watcher_memory_mb_10000_pods": {"jobs", "pods"},
+    "schedule_minute_lag_seconds": {"p50", "p99", "rounds"},
 }
 
 

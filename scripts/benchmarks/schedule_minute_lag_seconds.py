@@ -1,0 +1,134 @@
+"""From a minute to the start of the last of 500 runs that are due then; against making and starting them in one process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psycopg2
+
+from api.up.service import Service
+from scripts.benchmarks.results import Result, percentile
+from scripts.benchmarks.scale import Scale
+from scripts.benchmarks.shifted import FILE
+from scripts.benchmarks.stand import Stand, standing, wait_for
+
+NAME = "schedule_minute_lag_seconds"
+FLOWS = 500
+GOAL = 5.0
+BEFORE_SECONDS = 3.0
+"""So long before a minute the clock is set."""
+
+_TASK = {"name": "join", "job_templete": "logical"}
+
+
+def measure(scale: Scale) -> Result:
+    """Let one minute after the other come."""
+    with standing() as stand, tempfile.TemporaryDirectory() as directory:
+        clock = Path(directory) / "clock"
+        clock.write_text("0")
+        os.environ[FILE] = stand.environment[FILE] = str(clock)
+        _add_flows()
+        bare = _bare()
+        stand.start(*_workers(stand))
+        stand.start_service("stages1", "beat")
+        with closing(psycopg2.connect(stand.database_url)) as connection:
+            connection.autocommit = True
+            rounds = [_minute(clock, connection.cursor()) for _ in range(scale.rounds + 1)][1:]
+    last = [max(lags) for lags in rounds]
+    every = [lag for lags in rounds for lag in lags]
+    return Result(
+        name=NAME,
+        value=max(last),
+        unit="s",
+        baseline=bare,
+        goal=f"every run of {FLOWS} starts within {GOAL:g} s of its minute",
+        met=max(last) <= GOAL,
+        samples=len(every),
+        more={"p50": percentile(every, 50), "p99": percentile(every, 99), "rounds": last},
+    )
+
+
+def _workers(stand: Stand) -> list[Service]:
+    words = {"workers.app": "scripts.benchmarks.shifted"}
+    return [stand.like(name, name, words) for name in ("flows", "housekeeping")]
+
+
+def _add_flows() -> None:
+    from pipeline_core.clock import now
+    from pipeline_core.database import transaction
+    from pipeline_core.database.models import StoredFlow
+    from pipeline_core.flows.documents import stored_flow
+    from pipeline_core.flows.ids import new_flow_id
+    from pipeline_core.flows.scheduling import rescheduled
+
+    with transaction() as session:
+        for number in range(FLOWS):
+            pipeline = {"name": f"flow-{number}", "schedule_type": "crontab", "cron_time": "* * * * *"}
+            entry = {"pipeline": pipeline, "tasks": [_TASK]}
+            definition, moment = stored_flow(entry), now()
+            row = StoredFlow(
+                id=new_flow_id(moment),
+                key=definition.key,
+                written_as=definition.name,
+                entry=entry,
+                creator="bench",
+                created_at=moment,
+                updated_at=moment,
+                paused=True,
+            )
+            rescheduled(row, None, definition, moment, imported=False)
+            session.add(row)
+
+
+def _bare() -> float:
+    """Seconds that the same runs take to be made and started, one after the other, by nobody else."""
+    from sqlalchemy import select
+
+    from pipeline_core.clock import now
+    from pipeline_core.database import transaction
+    from pipeline_core.database.models import StoredFlow
+    from pipeline_core.flows import admit, runs
+    from pipeline_core.flows.triggers import Trigger
+
+    moment, started = now(), time.perf_counter()
+    with transaction() as session:
+        flows = session.scalars(select(StoredFlow)).all()
+    for flow in flows:
+        with transaction() as session:
+            runs.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
+        admit.admit(flow.id)
+    took = time.perf_counter() - started
+    with transaction() as session:
+        for flow in session.scalars(select(StoredFlow)):
+            flow.paused = False
+    return took
+
+
+def _minute(clock: Path, cursor: psycopg2.extensions.cursor) -> list[float]:
+    """Let a minute come; how late each of its runs has started, in seconds."""
+    present = datetime.now().astimezone() + timedelta(seconds=float(clock.read_text()))
+    minute = present.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    shift = float(clock.read_text()) + (minute - present).total_seconds() - BEFORE_SECONDS
+    new = clock.with_suffix(".new")
+    new.write_text(str(shift))
+    new.replace(clock)
+
+    def started() -> bool:
+        cursor.execute(
+            "SELECT count(coalesce(started_at, finished_at)) FROM runs WHERE trigger = 'schedule' AND execution_date = %s",
+            (minute,),
+        )
+        return cursor.fetchone() == (FLOWS,)
+
+    wait_for(started, "the runs of a minute", every=0.1)
+    cursor.execute(
+        "SELECT extract(epoch FROM coalesce(started_at, finished_at) - execution_date)::float FROM runs"
+        " WHERE trigger = 'schedule' AND execution_date = %s",
+        (minute,),
+    )
+    return [lag for (lag,) in cursor.fetchall()]
