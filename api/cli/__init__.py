@@ -28,6 +28,7 @@ COMMANDS = {
     "template": Entry("api.cli.templates:template", "Import and show templates of tasks."),
     "run": Entry("api.cli.runs:run", "Show a run of a flow with its tasks."),
     "runs": Entry("api.cli.runs:runs", "List, stop and retry runs of flows."),
+    "backfill": Entry("api.cli.schedules:backfills", "Show, stop and resume backfills of flows."),
     "feature": Entry("api.cli.features:feature", "Register, show and switch features."),
     "plugins": Entry("api.cli.plugins:plugins", "List plugins in running order."),
     "deliveries": Entry("api.cli.plugins:deliveries", "List what LifeHooks were told, and how it went."),
