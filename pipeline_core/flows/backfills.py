@@ -214,7 +214,7 @@ def _taken(
     if not points:
         return {}
     known = None if flow.paused else course(flow, definition)
-    due = {point: {"runID": None, "state": DUE} for point in known.owed(moment)} if known else {}
+    due = {point: {"runID": None, "state": DUE} for point in points if known and known.owes(point, moment)}
     found = session.execute(
         select(StoredRun.execution_date, StoredRun.id, StoredRun.state)
         .where(

@@ -33,6 +33,10 @@ class Course:
         for start, end in self._spans(moment):
             yield from self.schedule.between(start, end)
 
+    def owes(self, point: datetime, moment: datetime) -> bool:
+        """Whether this point of the schedule is one of those."""
+        return any(start <= point <= end for start, end in self._spans(moment))
+
     def passed(self, moment: datetime) -> Iterator[datetime]:
         """All points until this moment, whether they are made up or not, oldest first."""
         return self.schedule.between(self.next_at, moment)

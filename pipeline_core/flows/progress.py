@@ -39,6 +39,8 @@ def look_at(flow_id: str) -> None:
         StoredBackfill.flow_id == flow_id, StoredBackfill.state == BackfillState.RUNNING
     )
     with transaction() as session:
+        if session.scalar(query.with_only_columns(StoredBackfill.id)) is None:
+            return
         # The flow first, as everybody takes them who holds both.
         flow = session.scalar(
             select(StoredFlow).where(StoredFlow.id == flow_id).with_for_update(read=True, key_share=True)

@@ -26,10 +26,10 @@ from tests.installation import Installation, installed, wait_for
 from tests.integration.conftest import forget_settings
 from tests.servers import fresh_database
 
-MINUTES, DAYS = 30, 12
+MINUTES, DAYS = 20, 10
 FLOWS = ("one", "two", "three")
 PROCESSES = ("beat", "housekeeping", "beat-two", "flows", "housekeeping-two")
-KILLS = 15
+KILLS = 10
 RUNS_BETWEEN = 3
 PATIENCE = 150.0
 
