@@ -25,6 +25,11 @@ COMMANDS = {
     "graph": Entry("api.cli.graph:graph", "Draw a flow's tasks and what they depend on."),
     "run": Entry("api.cli.runs:start", "Start a run of a flow, or of one task of it."),
     "runs": Entry("api.cli.runs:of_flow", "List the runs of a flow."),
+    "schedule": Entry("api.cli.schedules:schedule", "Show when a flow runs next, and what it has missed."),
+    "pause": Entry("api.cli.schedules:pause", "Make no more runs of a flow's schedule."),
+    "resume": Entry("api.cli.schedules:resume", "Let a paused schedule go on, from now."),
+    "backfill": Entry("api.cli.schedules:backfill", "Run points of a schedule's past, oldest first."),
+    "backfills": Entry("api.cli.schedules:list_backfills", "List the backfills of a flow, the newest first."),
     "delete": Entry("api.cli.flows:delete", "Delete a flow with the history of its runs."),
 }
 

@@ -24,5 +24,19 @@ def all_blueprints() -> tuple[Blueprint, ...]:
     )
 
     # Logs are jobs' too, and runs are flows': their modules add to those blueprints, so they come after.
-    modules = (jobs, logs, events, flows, runs, schedules, templates, features, plugins, hooks, tokens, audit, operations)
+    modules = (
+        jobs,
+        logs,
+        events,
+        flows,
+        runs,
+        schedules,
+        templates,
+        features,
+        plugins,
+        hooks,
+        tokens,
+        audit,
+        operations,
+    )
     return tuple(dict.fromkeys(module.blueprint for module in modules))

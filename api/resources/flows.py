@@ -17,7 +17,7 @@ from api.schemas.fields import Pages
 from pipeline_core.body import Body, shown
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.flows import flow_store, runs
+from pipeline_core.flows import flow_store, runs, stored
 from pipeline_core.flows.names import TAKEN
 from pipeline_core.flows.triggers import Trigger
 from pipeline_core.tokens.privileges import Privilege
@@ -118,7 +118,7 @@ def flow_list(call: Call) -> Page:
 def flow_detail(call: Call, name: str) -> Any:
     """A flow as it came in"""
     with transaction() as session:
-        return flow_store.visible(session, name, call.actor).entry
+        return stored.visible(session, name, call.actor).entry
 
 
 @blueprint.operation(
@@ -196,7 +196,7 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
     with transaction() as session:
         run_id = runs.create(
             session,
-            flow_store.visible(session, name, call.actor, kept=True),
+            stored.visible(session, name, call.actor, kept=True),
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,

@@ -17,7 +17,7 @@ from api.schemas import runs as forms
 from pipeline_core.body import Body
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
-from pipeline_core.flows import control, flow_store, logs, queries
+from pipeline_core.flows import control, logs, queries, stored
 from pipeline_core.flows import metrics as left
 from pipeline_core.flows.states import TaskState
 from pipeline_core.tokens.privileges import Privilege
@@ -39,7 +39,7 @@ _WHY = {"reason": "wrong data"}
 def flow_runs(call: Call, name: str) -> Page:
     """Runs of a flow, the newest first"""
     with transaction() as session:
-        flow = flow_store.visible(session, name, call.actor)
+        flow = stored.visible(session, name, call.actor)
         return _page(session, call, flow.key)
 
 

@@ -13,7 +13,7 @@ from api.schemas.fields import Pages
 from pipeline_core.body import Body
 from pipeline_core.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.flows import backfills, scheduling
+from pipeline_core.flows import backfills, scheduling, stored
 from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint(
@@ -132,5 +132,5 @@ def change_backfill(call: Call, backfill_id: str) -> Any:
 
 def _state(call: Call, name: str, count: int) -> Any:
     with transaction() as session:
-        flow = scheduling.visible(session, name, call.actor)
+        flow = stored.visible(session, name, call.actor)
         return scheduling.upcoming(session, flow, count, now())

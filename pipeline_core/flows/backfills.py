@@ -21,13 +21,13 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import BackfillState, StoredBackfill, StoredFlow, StoredRun
 from pipeline_core.errors import Conflict, NotFound
-from pipeline_core.flows import engine, progress, record
+from pipeline_core.flows import engine, progress, record, stored
 from pipeline_core.flows.documents import stored_flow
 from pipeline_core.flows.faults import Fault
 from pipeline_core.flows.flow import Flow
 from pipeline_core.flows.ids import new_backfill_id
 from pipeline_core.flows.schedule import Schedule, read_moment
-from pipeline_core.flows.scheduling import LOST, course, visible
+from pipeline_core.flows.scheduling import LOST, course
 from pipeline_core.flows.states import RunState
 from pipeline_core.flows.triggers import Trigger
 from pipeline_core.times import parse_rfc3339, rfc3339
@@ -97,7 +97,7 @@ def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
     another backfill of it is running.
     """
     with transaction() as session:
-        flow = visible(session, name, actor, lock=True)
+        flow = stored.visible(session, name, actor, lock=True)
         definition = stored_flow(flow.entry)
         if definition.schedule is None:
             raise Conflict(f"The flow {flow.written_as} has no schedule: its schedule_type is not crontab.")
@@ -250,7 +250,7 @@ def detail(session: Session, backfill_id: str, actor: Actor) -> dict[str, Any]:
 
 def listing(session: Session, name: str, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
     """A page of the flow's backfills, the newest first, and how many there are (`count_up_to`). Raises NotFound."""
-    flow = visible(session, name, actor)
+    flow = stored.visible(session, name, actor)
     query = select(StoredBackfill).where(StoredBackfill.flow_id == flow.id)
     page = session.scalars(query.order_by(StoredBackfill.id.desc()).limit(limit).offset(offset))
     return [_summary(backfill, flow) for backfill in page], count_up_to(session, query)

@@ -19,7 +19,7 @@ from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, StoredFlow, StoredRun
-from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
+from pipeline_core.errors import Conflict, Forbidden, WrongParameter
 from pipeline_core.flows import documents, scheduling, stored
 from pipeline_core.flows.documents import Creators, Definition, stored_flow
 from pipeline_core.flows.ids import new_flow_id
@@ -81,7 +81,7 @@ def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
 def export(session: Session, names: Sequence[str], actor: Actor) -> dict[str, Any]:
     """The import document of these flows, in this order, or of all by name. Raises NotFound for a name that is none."""
     if names:
-        rows = [visible(session, name, actor) for name in dict.fromkeys(map(identity, names))]
+        rows = [stored.visible(session, name, actor) for name in dict.fromkeys(map(identity, names))]
     else:
         rows = list(session.scalars(select(StoredFlow).where(*_seen(actor)).order_by(StoredFlow.key.collate("C"))))
     return documents.document((row.written_as, row.entry) for row in rows)
@@ -99,18 +99,6 @@ def delete(session: Session, name: str, actor: Actor) -> None:
         raise Conflict(f"The flow {shown(row.written_as)} has runs that have not ended; stop them first.")
     audit.record(session, actor, Action.FLOW_DELETE, row.key, before=_noted(row))
     session.delete(row)
-
-
-def visible(session: Session, name: str, actor: Actor, *, kept: bool = False) -> StoredFlow:
-    """The flow of that name, in either spelling; when it is to be `kept`, nobody deletes it until the transaction ends.
-
-    Raises NotFound also when it is none of this actor's business.
-    """
-    query = select(StoredFlow).where(StoredFlow.key == identity(name))
-    row = session.scalar(query.with_for_update(read=True, key_share=True) if kept else query)
-    if row is None or not actor.sees(row.creator):
-        raise NotFound(f"There is no flow {shown(name)}.")
-    return row
 
 
 def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -163,7 +151,7 @@ def _creators(session: Session, actor: Actor) -> Creators:
 
 def _own(session: Session, name: str, actor: Actor) -> StoredFlow:
     """The flow, for a change: nobody else changes it or starts a run of it until the transaction ends."""
-    visible(session, name, actor)
+    stored.visible(session, name, actor)
     return _by_key(session, [identity(name)])[identity(name)]
 
 

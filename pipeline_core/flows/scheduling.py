@@ -11,11 +11,10 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core import audit
-from pipeline_core.body import shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.errors import Conflict, NotFound, PipelineError
+from pipeline_core.errors import Conflict, PipelineError
 from pipeline_core.flows import stored
 from pipeline_core.flows.documents import stored_flow
 from pipeline_core.flows.flow import Flow
@@ -128,17 +127,9 @@ def resume(name: str, actor: Actor, *, replay: bool = False) -> None:
 
 
 def _scheduled(session: Session, name: str, actor: Actor) -> StoredFlow:
-    flow = visible(session, name, actor, lock=True)
+    flow = stored.visible(session, name, actor, lock=True)
     if flow.scheduled_since is None:
         raise Conflict(f"The flow {flow.written_as} has no schedule: its schedule_type is not crontab.")
-    return flow
-
-
-def visible(session: Session, name: str, actor: Actor, *, lock: bool = False) -> StoredFlow:
-    """The flow of that name. Raises NotFound also when it is none of this actor's business."""
-    flow = stored.find(session, name, lock=lock)
-    if not actor.sees(flow.creator):
-        raise NotFound(f"There is no flow {shown(name)}.")
     return flow
 
 

@@ -16,6 +16,7 @@ from pipeline_core.flows.catalogue import Catalogue
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.site import Site
 from pipeline_core.flows.templates import read_templates
+from pipeline_core.tokens.actor import Actor
 
 # Any number, as long as it is ours alone in this database.
 _LOCK = 7420933
@@ -29,14 +30,24 @@ def take_turn(session: Session) -> None:
     session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
-def find(session: Session, name: str, *, lock: bool = False) -> StoredFlow:
-    """The flow of that name, in either spelling; with `lock` its row is the caller's until the transaction ends.
+def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+    """The flow of that name, in either spelling. Raises NotFound.
 
-    Raises NotFound.
+    With `lock` its row is the caller's until the transaction ends; when it is to be `kept`, nobody deletes it until then.
     """
     query = select(StoredFlow).where(StoredFlow.key == identity(name))
-    flow = session.scalar(query.with_for_update(key_share=True) if lock else query)
+    if lock or kept:
+        query = query.with_for_update(read=kept, key_share=True)
+    flow = session.scalar(query)
     if flow is None:
+        raise NotFound(f"There is no flow {shown(name)}.")
+    return flow
+
+
+def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+    """The same. Raises NotFound also when it is none of this actor's business."""
+    flow = find(session, name, lock=lock, kept=kept)
+    if not actor.sees(flow.creator):
         raise NotFound(f"There is no flow {shown(name)}.")
     return flow
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.flows import admit, engine, firing, progress, record, scheduling
+from pipeline_core.flows import admit, engine, firing, progress, record, scheduling, stored
 from pipeline_core.flows.documents import stored_flow
 from pipeline_core.flows.ids import new_flow_id
 from pipeline_core.flows.states import RunState
@@ -62,20 +62,20 @@ class Ledger:
         """Put another definition in the place of a flow's."""
         document = entry(name, **pipeline)
         with transaction() as session:
-            row = scheduling.visible(session, name, ADA, lock=True)
+            row = stored.visible(session, name, ADA, lock=True)
             before, row.entry = stored_flow(row.entry), document
             scheduling.rescheduled(row, before, stored_flow(document), self.clock.moment, imported=imported)
 
     def change(self, name: str, **columns: Any) -> None:
         """Write into a flow's row, whatever that makes of it."""
         with transaction() as session:
-            row = scheduling.visible(session, name, ADA, lock=True)
+            row = stored.visible(session, name, ADA, lock=True)
             for column, value in columns.items():
                 setattr(row, column, value)
 
     def row(self, name: str) -> StoredFlow:
         with transaction() as session:
-            return scheduling.visible(session, name, ADA)
+            return stored.visible(session, name, ADA)
 
     def tick(self, seconds: float = 0) -> int:
         """What the tick does; so many runs were made."""
@@ -84,7 +84,7 @@ class Ledger:
     def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[StoredRun]:
         """The flow's runs by date."""
         with transaction() as session:
-            flow = scheduling.visible(session, name, ADA)
+            flow = stored.visible(session, name, ADA)
             query = select(StoredRun).where(StoredRun.flow_id == flow.id, StoredRun.trigger == trigger)
             return list(session.scalars(query.order_by(StoredRun.execution_date)))
 
@@ -119,7 +119,7 @@ class Ledger:
 
     def upcoming(self, name: str, count: int = 3) -> dict[str, Any]:
         with transaction() as session:
-            flow = scheduling.visible(session, name, ADA)
+            flow = stored.visible(session, name, ADA)
             return scheduling.upcoming(session, flow, count, self.clock.moment)
 
 
