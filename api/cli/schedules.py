@@ -58,9 +58,9 @@ def resume(service: Client, out: Output, name: str, replay: bool) -> None:
 def backfill(
     service: Client, out: Output, name: str, start: str, end: str, dry_run: bool, stop_on_failure: bool
 ) -> None:
-    """Run points of a schedule's past, oldest first, and print the backfill's ID.
+    """Run points of a schedule's past, oldest first.
 
-    TIME is RFC 3339, or "2026-03-01 00:00:00" in the flow's time zone.
+    Prints the backfill's ID. TIME is RFC 3339, or "2026-03-01 00:00:00" in the flow's time zone.
     """
     body = {"from": start, "to": end, "dryRun": dry_run, "stopOnFailure": stop_on_failure}
     out.show(service.post("v1", "flows", name, "backfill", body=body).payload, render.planned)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from api.cli import schedules
 from tests.integration.cli.conftest import Stub
 
 Pipeline = Callable[..., Result]
@@ -48,15 +47,9 @@ POINTS = [
 
 
 @pytest.fixture
-def flow(stub: Stub) -> Flow:
+def flow(pipeline: Pipeline) -> Flow:
     """Runs the commands of one flow against the stub."""
-    commands = (schedules.schedule, schedules.pause, schedules.resume, schedules.backfill, schedules.list_backfills)
-    group = click.Group("flow", commands=commands)
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(group, list(words), env={"PIPELINE_URL": stub.url}, catch_exceptions=False)
-
-    return run
+    return partial(pipeline, "flow")
 
 
 def test_a_schedule_is_shown_with_what_comes_and_what_was_missed(stub: Stub, flow: Flow) -> None:
