@@ -88,7 +88,7 @@ def waiting_delivery(id: str, key: str, status: str = "waiting") -> None:
             Delivery(
                 id=id,
                 event_id=event.id,
-                job_id=job.id,
+                subject_id=job.id,
                 sequence=1,
                 plugin_key=key,
                 status=status,
