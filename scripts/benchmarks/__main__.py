@@ -7,9 +7,16 @@ import subprocess
 import sys
 
 from scripts.benchmarks import (
+    count_ms,
+    deliveries_per_second,
     flow_task_overhead_ms,
+    hook_lag_ms,
     jobs_per_second,
     launch_latency_ms,
+    list_ms,
+    memory_mb,
+    plugin_jobs_per_second,
+    scaling,
     schedule_minute_lag_seconds,
     submit_per_second,
     watcher_changes_per_second,
@@ -21,8 +28,15 @@ ROWS = {
     row.NAME: row
     for row in (
         jobs_per_second,
-        submit_per_second,
+        plugin_jobs_per_second,
         launch_latency_ms,
+        submit_per_second,
+        list_ms,
+        count_ms,
+        hook_lag_ms,
+        deliveries_per_second,
+        scaling,
+        memory_mb,
         flow_task_overhead_ms,
         schedule_minute_lag_seconds,
         watcher_changes_per_second,

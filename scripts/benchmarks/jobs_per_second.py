@@ -6,26 +6,20 @@ five tasks stands beside it.
 
 from __future__ import annotations
 
-import socket
 import statistics
 import sys
-import time
-from collections.abc import Callable
 
-import psycopg2
-from celery import Celery
 from redis import Redis
 
-from api.up.plan import STAGE_CONCURRENCY, STAGE_QUEUES
+from api.up.plan import STAGE_CONCURRENCY
 from api.up.service import Service
+from scripts.benchmarks.drain import drain, jobs_per_second, quiet
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, Stand, standing, wait_for
 
 NAME = "jobs_per_second"
 GOAL = 2.0
-QUIET_POLLS = 5
-"""A queue that is empty may be about to be filled by the task that runs: it must be so several times in a row."""
 
 
 def measure(scale: Scale) -> Result:
@@ -33,9 +27,9 @@ def measure(scale: Scale) -> Result:
     with standing() as stand:
         stand.start_service("stages1", "housekeeping", "beat")
         stand.start(stand.bare_worker())
-        _service(stand, scale.jobs // 4)
+        jobs_per_second(stand, scale.jobs // 4, JOB)
         _bare(stand, scale.jobs // 4)
-        rounds = [(_service(stand, scale.jobs), _bare(stand, scale.jobs)) for _ in range(scale.rounds)]
+        rounds = [(jobs_per_second(stand, scale.jobs, JOB), _bare(stand, scale.jobs)) for _ in range(scale.rounds)]
         value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
         return Result(
             name=NAME,
@@ -49,34 +43,6 @@ def measure(scale: Scale) -> Result:
         )
 
 
-def _service(stand: Stand, count: int) -> float:
-    from pipeline_core.jobs.submission import Submission, submit
-    from pipeline_core.tokens.actor import SYSTEM
-    from workers import publish
-    from workers.app import app
-
-    publish.install()
-    connection = psycopg2.connect(stand.database_url)
-    connection.autocommit = True
-    cursor = connection.cursor()
-
-    def ended() -> bool:
-        cursor.execute("SELECT 1 FROM jobs WHERE finished_at IS NULL LIMIT 1")
-        return cursor.fetchone() is None
-
-    def fill() -> None:
-        for _ in range(count):
-            submit(Submission.parse(JOB), SYSTEM)
-
-    seconds = _drain(app, STAGE_QUEUES.split(","), fill, lambda: wait_for(ended, "the jobs to end"), "stages1")
-    cursor.execute("SELECT count(*) FROM jobs WHERE state <> 'succeeded'")
-    (wrong,) = cursor.fetchone() or (0,)
-    connection.close()
-    if wrong:
-        raise RuntimeError(f"{wrong} jobs did not succeed")
-    return count / seconds
-
-
 def _bare(stand: Stand, count: int) -> float:
     from scripts.benchmarks.baselines import bare_celery
 
@@ -87,37 +53,9 @@ def _bare(stand: Stand, count: int) -> float:
             bare_celery.a_chain().apply_async()
 
     def done() -> float:
-        return _quiet(lambda: not redis.llen(bare_celery.QUEUE) and not redis.hlen("unacked"))
+        return quiet(lambda: not redis.llen(bare_celery.QUEUE) and not redis.hlen("unacked"))
 
-    return count / _drain(bare_celery.app, [bare_celery.QUEUE], fill, done, "bare")
-
-
-def _drain(app: Celery, queues: list[str], fill: Callable[[], None], done: Callable[[], float], worker: str) -> float:
-    """Seconds from when the worker begins to listen until it is done. Others are left as they are."""
-    name = [f"{worker}@{socket.gethostname()}"]
-    wait_for(lambda: app.control.ping(destination=name, timeout=1), "the worker to be up")
-    for queue in queues:
-        app.control.cancel_consumer(queue, destination=name, reply=True)
-    fill()
-    started = time.perf_counter()
-    for queue in queues:
-        app.control.add_consumer(queue, destination=name)
-    return done() - started
-
-
-def _quiet(empty: Callable[[], bool]) -> float:
-    """Wait until it is empty for good; the time at which it became so."""
-    since: list[float] = []
-
-    def settled() -> bool:
-        if not empty():
-            since.clear()
-        else:
-            since.append(time.perf_counter())
-        return len(since) >= QUIET_POLLS
-
-    wait_for(settled, "the queue to be empty")
-    return since[0]
+    return count / drain(bare_celery.app, [bare_celery.QUEUE], fill, done, "bare")
 
 
 def _huey(stand: Stand, count: int) -> float:
@@ -136,4 +74,4 @@ def _huey(stand: Stand, count: int) -> float:
     )
     # Its consumer cannot be told to wait, so the time runs from the first task that it takes.
     started = wait_for(lambda: storage.queue_size() < count, "Huey's consumer to begin", every=0.001)
-    return count / (_quiet(lambda: not storage.queue_size()) - started)
+    return count / (quiet(lambda: not storage.queue_size()) - started)

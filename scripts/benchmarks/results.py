@@ -20,12 +20,15 @@ SYNCS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """`value` and `baseline` are in `unit`, `ratio` is the one by the other; `met` says whether that meets `goal`."""
+    """`value` and `baseline` are in `unit`, `ratio` is the one by the other; `met` says whether that meets `goal`.
+
+    Without a `baseline` the goal is about the value itself, and there is no ratio.
+    """
 
     name: str
     value: float
     unit: str
-    baseline: float
+    baseline: float | None = None
     goal: str
     met: bool
     samples: int
@@ -35,7 +38,7 @@ class Result:
         """The result as one line of JSON."""
         document = asdict(self)
         more = document.pop("more")
-        ratio = self.value / self.baseline
+        ratio = self.value / self.baseline if self.baseline else None
         return json.dumps(_rounded({**document, "ratio": ratio, **more, "versions": versions(), "machine": machine()}))
 
 
@@ -46,7 +49,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 def spread(values: Sequence[float]) -> dict[str, float]:
     """The percentiles that are shown of a latency."""
-    return {"p50": statistics.median(values), "p99": percentile(values, 99)}
+    return {"p50": statistics.median(values), "p95": percentile(values, 95), "p99": percentile(values, 99)}
 
 
 def versions() -> dict[str, str]:

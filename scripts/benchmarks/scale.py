@@ -11,6 +11,7 @@ class Scale:
 
     `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
     a flow has `tasks`. `watched_jobs` of ten replicas each are in the cluster that is watched.
+    Where the size of the tables matters, `stored` jobs are there before.
     """
 
     rounds: int
@@ -19,7 +20,8 @@ class Scale:
     samples: int
     tasks: int
     watched_jobs: int
+    stored: int
 
 
-FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200, tasks=1000, watched_jobs=1000)
-QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5, tasks=20, watched_jobs=5)
+FULL = Scale(rounds=5, jobs=400, seconds=4.0, samples=200, tasks=1000, watched_jobs=1000, stored=1_000_000)
+QUICK = Scale(rounds=1, jobs=20, seconds=0.3, samples=5, tasks=20, watched_jobs=5, stored=20_000)

@@ -24,6 +24,7 @@ from api.up.service import Service
 from api.up.supervisor import Change, Supervisor
 from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
+from pipeline_core.features import registry
 from pipeline_core.settings import settings
 from pipeline_core.tokens.actor import SYSTEM
 from pipeline_core.tokens.store import create
@@ -53,6 +54,9 @@ JOB = {
     },
 }
 """A job that needs no translation and that no plugin matches, for there is none."""
+
+TRANSLATED = {**JOB, "jobKind": "Bench", "job": {"kind": "Bench", "taskset": JOB["job"]}}
+"""A job that has to be translated, by a plugin of `plugins`."""
 
 
 @dataclass
@@ -144,10 +148,34 @@ def standing() -> Iterator[Stand]:
 
 
 def a_token() -> str:
-    """A new token that may submit jobs."""
+    """A new token that may submit jobs and look at them."""
     with transaction() as session:
-        value, _ = create(session, {"forwho": "bench", "privileges": ["write_job"]}, SYSTEM)
+        value, _ = create(session, {"forwho": "bench", "privileges": ["read_job", "write_job"]}, SYSTEM)
     return value
+
+
+def register(*plugins: Mapping[str, Any]) -> None:
+    """Register a feature with these plugins, and turn it on."""
+    feature = {"name": "bench", "author": "bench", "enabled": True, "plugins": list(plugins)}
+    with transaction() as session:
+        registry.register(session, feature, SYSTEM)
+
+
+@contextmanager
+def plugin_server(stand: Stand, milliseconds: float) -> Iterator[str]:
+    """The URL of a server, in a process of its own, with a plugin of each type that takes so long (`plugins`)."""
+    with closing(Listener("127.0.0.1", 0)) as listener:
+        argv = [sys.executable, "-m", "scripts.benchmarks.plugins", str(listener.fileno), str(milliseconds)]
+        stand.start(
+            Service(
+                name="plugins",
+                argv=argv,
+                env=stand.environment,
+                ready=lambda: listener.answers("/readyz"),
+                pass_fds=(listener.fileno,),
+            )
+        )
+        yield listener.url
 
 
 def redis_database(url: str, number: int) -> str:

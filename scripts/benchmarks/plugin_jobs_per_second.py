@@ -1,0 +1,45 @@
+"""Jobs with one plugin in each stage, each of 5 ms; against the same five calls made straight, per worker process."""
+
+from __future__ import annotations
+
+import statistics
+
+from api.up.plan import STAGE_CONCURRENCY
+from pipeline_core.stages.order import PLUGIN_TYPE
+from scripts.benchmarks.calls import rounds_per_second
+from scripts.benchmarks.drain import jobs_per_second
+from scripts.benchmarks.results import Result
+from scripts.benchmarks.scale import Scale
+from scripts.benchmarks.stand import TRANSLATED, plugin_server, register, standing
+
+NAME = "plugin_jobs_per_second"
+GOAL = 0.5
+PLUGIN_MILLISECONDS = 5
+PACKET = {"factors": {}, "header": TRANSLATED["header"], "job": TRANSLATED["job"]}
+
+
+def measure(scale: Scale) -> Result:
+    """Drain the queues and make the calls in turn."""
+    with standing() as stand, plugin_server(stand, PLUGIN_MILLISECONDS) as url:
+        urls = [f"{url}/{type}" for type in PLUGIN_TYPE.values()]
+        register(*({"pluginType": type, "callAddress": f"{url}/{type}"} for type in PLUGIN_TYPE.values()))
+        stand.start_service("stages1", "housekeeping", "beat")
+        jobs_per_second(stand, scale.jobs // 4, TRANSLATED)
+        rounds = [
+            (
+                jobs_per_second(stand, scale.jobs, TRANSLATED),
+                rounds_per_second(urls, PACKET, scale.jobs, STAGE_CONCURRENCY),
+            )
+            for _ in range(scale.rounds)
+        ]
+    value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
+    return Result(
+        name=NAME,
+        value=value,
+        unit="jobs/s",
+        baseline=baseline,
+        goal=f"ratio at least {GOAL:g}",
+        met=value / baseline >= GOAL,
+        samples=scale.jobs * scale.rounds,
+        more={"rounds": rounds, "worker_processes": STAGE_CONCURRENCY, "plugin_ms": PLUGIN_MILLISECONDS},
+    )

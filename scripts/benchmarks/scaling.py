@@ -1,0 +1,72 @@
+"""Jobs with plugins of 50 ms, by 1, 2, 4 and 8 worker processes; against one, times their number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from api.up.plan import STAGE_CONCURRENCY
+from pipeline_core.stages.order import PLUGIN_TYPE
+from scripts.benchmarks.drain import address, jobs_per_second
+from scripts.benchmarks.results import Result
+from scripts.benchmarks.scale import Scale
+from scripts.benchmarks.stand import TRANSLATED, plugin_server, register, standing
+
+NAME = "scaling"
+GOAL = 0.9
+WORKERS = (1, 2, 4, 8)
+PLUGIN_MILLISECONDS = 50
+CPU_IS_FULL = 0.9
+
+
+def measure(scale: Scale) -> Result:
+    """One worker whose pool grows. Steps at which the machine has no CPU left do not count."""
+    rates, busy, count = {}, {}, max(scale.jobs // 10, 2)
+    with standing() as stand, plugin_server(stand, PLUGIN_MILLISECONDS) as url:
+        # It reads the stand's settings.
+        from workers.app import app
+
+        register(*({"pluginType": type, "callAddress": f"{url}/{type}"} for type in PLUGIN_TYPE.values()))
+        words = {"stages1@%h": "scaled@%h", str(STAGE_CONCURRENCY): str(WORKERS[0])}
+        stand.start(stand.like("stages1", "scaled", words))
+        stand.start_service("housekeeping", "beat")
+        jobs_per_second(stand, count, TRANSLATED, "scaled")
+        running = WORKERS[0]
+        for workers in WORKERS:
+            if workers > running:
+                app.control.pool_grow(workers - running, destination=address("scaled"), reply=True)
+                running = workers
+                jobs_per_second(stand, workers * 2, TRANSLATED, "scaled")
+            before = _cpu_times()
+            rates[workers] = jobs_per_second(stand, count * workers, TRANSLATED, "scaled")
+            busy[workers] = _busy(before, _cpu_times())
+    alone = rates[WORKERS[0]]
+    kept = {workers: rate / (alone * workers) for workers, rate in rates.items()}
+    counted = [workers for workers in WORKERS if busy[workers] < CPU_IS_FULL or workers == WORKERS[0]]
+    last = counted[-1]
+    return Result(
+        name=NAME,
+        value=rates[last],
+        unit="jobs/s",
+        baseline=alone * last,
+        goal=f"ratio at least {GOAL:g} until the CPU is full",
+        met=all(kept[workers] >= GOAL for workers in counted),
+        samples=count * sum(WORKERS),
+        more={
+            "workers": last,
+            "jobs_per_second": rates,
+            "of_linear": kept,
+            "cpu_busy": busy,
+            "plugin_ms": PLUGIN_MILLISECONDS,
+        },
+    )
+
+
+def _cpu_times() -> tuple[int, int]:
+    """The machine's CPU time that was idle, and all of it, in ticks; see proc_stat(5)."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return fields[3] + fields[4], sum(fields)
+
+
+def _busy(before: tuple[int, int], after: tuple[int, int]) -> float:
+    idle, total = (late - early for early, late in zip(before, after, strict=True))
+    return 1 - idle / total if total else 0.0
