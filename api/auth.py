@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from flask import g, request
 
-from pipeline_core.database import transaction
+from pipeline_core.database import autocommit
 from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
 from pipeline_core.tokens import store
 from pipeline_core.tokens.actor import Actor
@@ -84,8 +84,8 @@ def authenticate(limit: FailureLimit) -> Actor:
     address = request.remote_addr or ""
     limit.check(address, credential)
     try:
-        with transaction() as session:
-            actor = store.authenticate(session, credential, address=address, request_id=g.request_id)
+        with autocommit() as connection:
+            actor = store.authenticate(connection, credential, address=address, request_id=g.request_id)
     except Unauthenticated:
         limit.failed(address, credential)
         raise

@@ -1,4 +1,4 @@
-"""One engine per process, and the transaction that all work is done in."""
+"""One engine per process, and the transactions that all work is done in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -113,10 +113,26 @@ def transaction() -> Iterator[Session]:
     What was noted with `wakeups.after_commit` is announced once the commit has succeeded. Raises Unavailable when the
     database is away, and Contended when it chose this transaction to give way; nothing of the block is kept then.
     """
-    session = Session(engine(), expire_on_commit=False)
+    with _own_errors(), Session(engine(), expire_on_commit=False) as session, session.begin():
+        yield session
+    wakeups.announce(session)
+
+
+@contextmanager
+def autocommit() -> Iterator[Connection]:
+    """A connection on which each statement is a transaction of its own: for what a single one finds out or changes.
+
+    It saves the round trips that begin and end a transaction, and the time that a session takes. Raises what
+    `transaction` raises.
+    """
+    with _own_errors(), engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        yield connection
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
     try:
-        with session.begin():
-            yield session
+        yield
     except PoolTimeout as error:
         raise Unavailable("All connections to the database are in use; try again later.") from error
     except DBAPIError as error:
@@ -125,9 +141,6 @@ def transaction() -> Iterator[Session]:
         if gave_way(error):
             raise Contended("Others were at work on the same; try again.", retry_after=1) from error
         raise
-    finally:
-        session.close()
-    wakeups.announce(session)
 
 
 def is_away(error: DBAPIError) -> bool:

@@ -13,7 +13,6 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from pipeline_core.body import header_value
-from pipeline_core.database.models import AdminPassword
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
 
@@ -44,14 +43,14 @@ def hashed(text: str) -> str:
     return _hasher.hash(text)
 
 
-def accepts(stored: AdminPassword | None, text: str) -> bool:
-    """Whether the text is the admin's password: the stored one or, while none is stored, the configured one."""
+def accepts(stored: str | None, text: str) -> bool:
+    """Whether the text is the admin's password: the one `stored`, hashed, or, while none is, the configured one."""
     if stored is None:
         expected = unstored()
         return expected is not None and hmac.compare_digest(_bytes(expected), _bytes(text))
     if len(text) not in LENGTH or not header_value(text):
         return False
-    return _verdicts.get(stored.hash, text)
+    return _verdicts.get(stored, text)
 
 
 def unstored() -> str | None:

@@ -12,7 +12,7 @@ import string
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -21,7 +21,7 @@ from pipeline_core.audit import Action
 from pipeline_core.body import Body, storable
 from pipeline_core.clock import now
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import AdminPassword, Token
+from pipeline_core.database.models import AdminPassword, Token, table
 from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
 from pipeline_core.times import rfc3339
 from pipeline_core.tokens import password
@@ -33,8 +33,15 @@ _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 24
 _USE_NOTED_EVERY = timedelta(minutes=1)
 
+# Every request asks one of these: columns of tables, not objects, and built once.
+_TOKENS = table(Token)
+_VALID = select(
+    _TOKENS.c.id, _TOKENS.c.hash, _TOKENS.c.forwho, _TOKENS.c.privileges, _TOKENS.c.own_only, _TOKENS.c.last_used_at
+).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
+_PASSWORD = select(table(AdminPassword).c.hash)
 
-def authenticate(session: Session, value: str, *, address: str = "", request_id: str = "") -> Actor:
+
+def authenticate(database: Session | Connection, value: str, *, address: str = "", request_id: str = "") -> Actor:
     """The one whose token or password `value` is; `address` and `request_id` go into the actor.
 
     Raises Unauthenticated when there is none: unknown, revoked or expired.
@@ -42,9 +49,9 @@ def authenticate(session: Session, value: str, *, address: str = "", request_id:
     if not value:
         raise Unauthenticated("The request carries no token; send it in the header `token` or `Authorization: Bearer`.")
     if password.looks_like_token(value):
-        token = _valid_token(session, value)
+        token = _valid_token(database, value)
         if token is not None:
-            _note_use(session, token)
+            _note_use(database, token)
             return Actor(
                 name=token.forwho,
                 token_id=token.id,
@@ -53,7 +60,7 @@ def authenticate(session: Session, value: str, *, address: str = "", request_id:
                 address=address,
                 request_id=request_id,
             )
-    elif password.accepts(_stored_password(session), value):
+    elif password.accepts(_stored_password(database), value):
         return Actor(name=ADMIN, admin=True, address=address, request_id=request_id)
     raise Unauthenticated("The token is unknown, revoked or expired.")
 
@@ -137,37 +144,30 @@ def check_startup(session: Session) -> None:
         password.check_configured()
 
 
-_VALID = select(Token.id, Token.hash, Token.forwho, Token.privileges, Token.own_only, Token.last_used_at).where(
-    Token.hash == bindparam("digest"), or_(Token.expires_at.is_(None), Token.expires_at > func.now())
-)
-"""Every request asks this: columns, and not the object, and built once."""
-
-
-def _valid_token(session: Session, value: str) -> Row[*tuple[Any, ...]] | None:
+def _valid_token(database: Session | Connection, value: str) -> Row[*tuple[Any, ...]] | None:
     digest = _digest(value)
-    token = session.execute(_VALID, {"digest": digest}).one_or_none()
+    token = database.execute(_VALID, {"digest": digest}).one_or_none()
     return token if token and hmac.compare_digest(token.hash, digest) else None
 
 
-def _note_use(session: Session, token: Row[*tuple[Any, ...]]) -> None:
+def _note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> None:
     moment = now()
     recent = moment - _USE_NOTED_EVERY
     if token.last_used_at and token.last_used_at > recent:
         return
     # Another request of the same token may be noting the same: skip the row then instead of waiting for its end.
     due = (
-        select(Token.id)
-        .where(Token.id == token.id, or_(Token.last_used_at.is_(None), Token.last_used_at <= recent))
+        select(_TOKENS.c.id)
+        .where(_TOKENS.c.id == token.id, or_(_TOKENS.c.last_used_at.is_(None), _TOKENS.c.last_used_at <= recent))
         .with_for_update(skip_locked=True)
         .scalar_subquery()
     )
-    session.execute(
-        update(Token).where(Token.id == due).values(last_used_at=moment).execution_options(synchronize_session=False)
-    )
+    database.execute(update(_TOKENS).where(_TOKENS.c.id == due).values(last_used_at=moment))
 
 
-def _stored_password(session: Session) -> AdminPassword | None:
-    return session.scalars(select(AdminPassword).execution_options(populate_existing=True)).one_or_none()
+def _stored_password(database: Session | Connection) -> str | None:
+    """Its hash."""
+    return database.execute(_PASSWORD).scalar_one_or_none()
 
 
 def _find(session: Session, reference: TokenReference) -> Token:
