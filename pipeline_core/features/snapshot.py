@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import ColumnElement, Connection, Engine, select, true
 from sqlalchemy.orm import Session
 
-from pipeline_core.database.models import Feature, Plugin, Registry
+from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.secrets import decrypt
@@ -93,6 +93,7 @@ class Snapshot:
 _latest: WeakKeyDictionary[Engine | Connection, Snapshot] = WeakKeyDictionary()
 """The snapshot that was compiled last, for each database that this process talks to."""
 
+_VERSION = select(table(Registry).c.version)
 _CHANGING = "registry is changing"
 
 
@@ -103,7 +104,7 @@ def keep_private(session: Session) -> None:
 
 def current(session: Session) -> Snapshot:
     """The registry as it stands: one small query, and a compilation only after a change."""
-    return at(session, session.execute(select(Registry.version)).scalar_one())
+    return at(session, session.execute(_VERSION).scalar_one())
 
 
 def at(session: Session, version: int) -> Snapshot:

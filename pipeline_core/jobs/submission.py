@@ -15,7 +15,7 @@ from pipeline_core.body import Body, shown
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.engine import to_json
-from pipeline_core.database.models import IdempotencyKey, Job, JobDocument, table
+from pipeline_core.database.models import IdempotencyKey
 from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
@@ -31,9 +31,6 @@ from pipeline_core.tokens.actor import Actor
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
-
-_INSERT_JOB = insert(table(Job))
-_INSERT_DOCUMENT = insert(table(JobDocument))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,39 +191,34 @@ def store(
     """
     moment = now()
     header = submission.header_of(job_id)
-    values: dict[str, Any] = {
-        "id": job_id,
-        "user_id": submission.user_id,
-        "name": submission.name,
-        "kind": submission.kind,
-        "namespace": submission.namespace,
-        "state": JobState.WAITING,
-        "epoch": 0,
-        "event_sequence": 1,
-        "reason": "",
-        "created_at": moment,
-        "retry_of": retry_of,
-        "run_id": run_id,
-        "submitted_by": actor.name,
-        "request_id": actor.request_id,
-    }
     # A stage that nothing matches costs nothing, the first one too.
     stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
-    values["stage"] = stage
-    session.execute(_INSERT_JOB, values)
-    session.execute(
-        _INSERT_DOCUMENT,
+    lifecycle.begin(
+        session,
         {
-            "job_id": job_id,
+            "id": job_id,
+            "user_id": submission.user_id,
+            "name": submission.name,
+            "kind": submission.kind,
+            "namespace": submission.namespace,
+            "state": JobState.WAITING,
+            "stage": stage,
+            "reason": "",
+            "created_at": moment,
+            "retry_of": retry_of,
+            "run_id": run_id,
+            "submitted_by": actor.name,
+            "request_id": actor.request_id,
+        },
+        {
             "header": header,
             "submitted": submission.job,
             "taskset": document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
             "factors": {},
         },
+        actor=actor.name,
+        moment=moment,
     )
-    job = Job(**values)
-    lifecycle.record_event(session, job, header, previous="", actor=actor.name, moment=moment)
-    lifecycle.owe_step(session, job, stage, moment)
     wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, stage))
 
 
