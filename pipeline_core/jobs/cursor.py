@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Interval, Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailEntry, table
+from pipeline_core.database.models import Job, JobDocument, Step, TrailEntry, table
 from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
-from pipeline_core.jobs import lifecycle, rollup
+from pipeline_core.jobs import lifecycle, rollup, steps
 from pipeline_core.settings import settings
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.order import PLUGIN_TYPE, Stage, after
@@ -87,7 +86,7 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
     """Take the lease of a step for `owner`, a name that no other try has. Raises Unavailable."""
     with transaction() as session:
         row = session.execute(
-            _claiming(stage),
+            steps.claiming(stage),
             {
                 "of_job": job_id,
                 "of_epoch": epoch,
@@ -118,44 +117,6 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
             unreachable=_read_patience(row.unreachable),
             trail=_read_trail(session, job_id, stage) if asks else (),
         )
-
-
-@cache
-def _claiming(stage: Stage) -> Select[Any]:
-    """The statement that takes the lease of a step and reads all that its stage needs to know."""
-    step = _STEP.c
-    lease_end = func.now() + bindparam("lease", type_=Interval)
-    claimed = (
-        update(_STEP)
-        .where(
-            step.job_id == bindparam("of_job"),
-            step.epoch == bindparam("of_epoch"),
-            step.stage == bindparam("of_stage"),
-            or_(step.lease_until.is_(None), step.lease_until < func.now()),
-            or_(step.not_before.is_(None), step.not_before <= func.now()),
-        )
-        .values(lease_owner=bindparam("owner"), lease_until=lease_end, due_at=lease_end, claims=step.claims + 1)
-        .returning(step.job_id, step.claims, step.unreachable)
-        .cte("claimed")
-    )
-    document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
-    return (
-        select(
-            claimed.c.claims,
-            claimed.c.unreachable,
-            Job.kind,
-            Job.user_id,
-            Job.namespace,
-            Job.attempt,
-            Job.request_id,
-            JobDocument.header,
-            JobDocument.factors,
-            document.label("job"),
-            select(Registry.version).scalar_subquery().label("version"),
-        )
-        .join(Job, Job.id == claimed.c.job_id)
-        .join(JobDocument, JobDocument.job_id == claimed.c.job_id)
-    )
 
 
 def _refusal(session: Session, job_id: str, epoch: int, stage: Stage) -> Refusal:
@@ -237,10 +198,7 @@ def _write_outcome(session: Session, job: Job, claim: Claim, outcome: Outcome) -
 def _lock(session: Session, claim: Claim) -> Job:
     """The job and its step, both locked until the transaction's end. Raises LeaseLost when the step is not the claim's."""
     held = session.execute(
-        select(Job, Step.lease_owner)
-        .join(Step, Step.job_id == Job.id)
-        .where(Job.id == claim.job_id, Job.epoch == claim.epoch, Step.stage == claim.stage)
-        .with_for_update()
+        steps.HELD, {"of_job": claim.job_id, "of_epoch": claim.epoch, "of_stage": claim.stage}
     ).one_or_none()
     if held is None or held.lease_owner != claim.owner:
         raise LeaseLost(claim.job_id)
@@ -288,21 +246,8 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     job.stage = stage
     job.reason = ""
     moment = now()
-    session.execute(
-        update(_STEP)
-        .where(_STEP.c.job_id == job.id)
-        .values(
-            stage=stage,
-            owed_since=moment,
-            due_at=moment + timedelta(seconds=settings().wake_after_seconds),
-            not_before=None,
-            sends=0,
-            claims=0,
-            lease_owner=None,
-            lease_until=None,
-            unreachable={},
-        )
-    )
+    due = moment + timedelta(seconds=settings().wake_after_seconds)
+    session.execute(steps.MOVE, {"of_job": job.id, "to_stage": stage, "since": moment, "due": due})
     return Goes(stage)
 
 
