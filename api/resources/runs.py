@@ -20,6 +20,7 @@ from pipeline_core.database import transaction
 from pipeline_core.flows import control, logs, queries, stored
 from pipeline_core.flows import metrics as left
 from pipeline_core.flows.states import TaskState
+from pipeline_core.flows.usage import with_usage
 from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("runs", __name__, url_prefix="/v1/runs", description="Runs of flows.")
@@ -52,9 +53,10 @@ def run_list(call: Call) -> Page:
 
 @blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail, refusals=(404,))
 def run_detail(call: Call, run_id: str) -> Any:
-    """A run with its tasks"""
+    """A run with its tasks, and what those use that are running"""
     with transaction() as session:
-        return queries.detail(session, run_id, call.actor)
+        found = queries.detail(session, run_id, call.actor)
+    return with_usage(found)
 
 
 @blueprint.operation(

@@ -80,6 +80,13 @@ class RunSummary(Schema):
     finishedAt = nullable_time()
 
 
+class Usage(Schema):
+    """What the replicas of a task use together."""
+
+    cpuCores = fields.Float(required=True)
+    memoryBytes = fields.Integer(required=True)
+
+
 class RunTask(Schema):
     """A task of a run."""
 
@@ -92,7 +99,12 @@ class RunTask(Schema):
     startAt = nullable_time()
     finishedAt = nullable_time()
     output = fields.String(required=True, allow_none=True)
-    usage = fields.Raw(required=True, allow_none=True)
+    usage = fields.Nested(
+        Usage,
+        required=True,
+        allow_none=True,
+        metadata={"description": "While it runs, as far as the cluster tells; of the first 20 running tasks."},
+    )
 
 
 class RunDetail(RunSummary):

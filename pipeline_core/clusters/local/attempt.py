@@ -9,10 +9,13 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline_core.clock import now
+from pipeline_core.clusters import base
 from pipeline_core.clusters.base import Observation, ReplicaReport, Result
 from pipeline_core.clusters.local import results
 from pipeline_core.clusters.local.cgroups import group_of
@@ -106,6 +109,18 @@ class Attempt:
         }
         reports = tuple(self._report(key, standing[key]) for key in latest.values())
         return Observation(plan["job"], self.number, reports, platform)
+
+    def with_usage(self) -> Observation:
+        """The same, with what running replicas use; CPU on the average since they began."""
+        found = self.observe()
+        return replace(found, replicas=tuple(map(self._measured, found.replicas)))
+
+    def _measured(self, report: ReplicaReport) -> ReplicaReport:
+        used = self.usage(Key((report.role, report.index, report.attempt)))
+        if used is None or report.started_at is None:
+            return report
+        seconds = max((now() - report.started_at).total_seconds(), 1.0)
+        return replace(report, usage=base.Usage(used.cpu_seconds / seconds, used.memory_bytes))
 
     def usage(self, key: Key) -> Usage | None:
         """What a try uses at present; None when it does not run."""

@@ -81,7 +81,7 @@ class LocalCluster:
             if not attempts:
                 return None
             attempts[-1].revive()
-            return attempts[-1].observe()
+            return attempts[-1].with_usage() if usage else attempts[-1].observe()
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         """Every job that was not deleted yet, then each as a replica of it changes."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.installation import Installation, installed, wait_for
+from tests.integration.system.gates import Start, listens
 from tests.plugin_server import PluginServer, serving
 from tests.servers import fresh_database
 
@@ -64,3 +68,26 @@ def plugins(plugin_server: PluginServer) -> PluginServer:
     plugin_server.plugins.clear()
     plugin_server.calls.clear()
     return plugin_server
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a gate with a free port as its first argument; its address. All that were started are ended."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(*command: object, then: tuple[object, ...] = ()) -> str:
+        while True:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            process = subprocess.Popen([str(word) for word in (*command, port, *then)], cwd=tmp_path)
+            processes.append(process)
+            wait_for(lambda: process.poll() is not None or listens(port), "the gate to listen")  # noqa: B023
+            if process.poll() is None:
+                return f"http://127.0.0.1:{port}"
+            # Somebody else took the port meanwhile; anything else is wrong with the gate, and would go on for ever.
+            assert len(processes) < 5
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()

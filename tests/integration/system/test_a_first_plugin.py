@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.installation import Installation, wait_for
+from tests.integration.system.gates import GATES, Start, register
 from tests.jobs import taskset
-from tests.pages import ROOT, Page, code
+from tests.pages import Page, code
 from tests.plugin_server import PluginServer
 
 PAGE = Page("write-a-plugin.md")
-GATES = ROOT / "examples" / "gates"
-
-Start = Callable[..., str]
 
 
 def example(heading: str) -> Any:
@@ -65,43 +60,6 @@ def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
     changing = ("occurredAt", "currentTime")
     assert list(event) == list(expected)
     assert {**event, **dict.fromkeys(changing)} == {**expected, **dict.fromkeys(changing)}
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a gate with a free port as its first argument; its address. All that were started are ended."""
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def begin(*command: object, then: tuple[object, ...] = ()) -> str:
-        while True:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            process = subprocess.Popen([str(word) for word in (*command, port, *then)], cwd=tmp_path)
-            processes.append(process)
-            wait_for(lambda: process.poll() is not None or listens(port), "the gate to listen")  # noqa: B023
-            if process.poll() is None:
-                return f"http://127.0.0.1:{port}"
-            # Somebody else took the port meanwhile; anything else is wrong with the gate, and would go on for ever.
-            assert len(processes) < 5
-
-    yield begin
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def register(service: Installation, file: str, address: str) -> str:
-    """Register the feature in the file, with the plugin at this address; the plugin's key."""
-    feature = yaml.safe_load((GATES / file).read_text())
-    (plugin,) = feature["plugins"]
-    service.post("/v1/features", {**feature, "plugins": [{**plugin, "callAddress": address}]})
-    service.put(f"/v1/features/turn-on/{feature['name']}")
-    return f"AccessGate.{feature['name']}.{feature['author']}"
 
 
 def decisions(service: Installation, job_id: str) -> list[str]:
