@@ -53,7 +53,12 @@ class FlowOwed:
     flow_id: str
 
 
-Wakeup = StepOwed | DeliveryOwed | CleanupOwed | RunOwed | FlowOwed
+@dataclass(frozen=True, slots=True)
+class SchedulesOwed:
+    """More runs of schedules are due than one makes in good time: another may begin at the other end."""
+
+
+Wakeup = StepOwed | DeliveryOwed | CleanupOwed | RunOwed | FlowOwed | SchedulesOwed
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from pipeline_core import faults, wakeups
 from pipeline_core.faults import Point
 from pipeline_core.stages.order import Stage
-from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, FlowOwed, RunOwed, StepOwed, Wakeup
+from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, FlowOwed, RunOwed, SchedulesOwed, StepOwed, Wakeup
 from workers import chain
 from workers.app import FLOWS, HOOKS, TICKS, app
 
@@ -25,6 +25,9 @@ PAUSE_SECONDS = 2.0
 
 TIMEOUT_SECONDS = 1.0
 """How long a Redis that is there and does not answer is waited for."""
+
+HELP_SECONDS = 5.0
+"""How long a call for help counts."""
 
 _away_until = 0.0
 
@@ -69,3 +72,6 @@ def send(wakeup: Wakeup) -> None:
             app.send_task("flow.advance", (run_id,), queue=FLOWS)
         case FlowOwed(flow_id):
             app.send_task("flow.admit", (flow_id,), queue=FLOWS)
+        case SchedulesOwed():
+            # Later it would find nothing left.
+            app.send_task("flow.help", queue=FLOWS, expires=HELP_SECONDS)

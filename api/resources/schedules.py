@@ -25,7 +25,7 @@ _BACKFILL = {"from": "2026-03-01 00:00:00", "to": "2026-03-07 00:00:00", "dryRun
 
 @blueprint.operation(
     "GET",
-    "/flows/<name>/schedule",
+    "/flows/<flow:name>/schedule",
     needs=Privilege.READ_JOB,
     query=forms.ScheduleQuery,
     payload=forms.ScheduleState,
@@ -38,7 +38,7 @@ def schedule(call: Call, name: str) -> Any:
 
 @blueprint.operation(
     "PUT",
-    "/flows/<name>/schedule",
+    "/flows/<flow:name>/schedule",
     needs=Privilege.WRITE_JOB,
     takes=Takes(forms.ScheduleBody, example={"paused": False, "replay": True}),
     payload=forms.ScheduleState,
@@ -64,7 +64,7 @@ def change_schedule(call: Call, name: str) -> Any:
 
 @blueprint.operation(
     "POST",
-    "/flows/<name>/backfill",
+    "/flows/<flow:name>/backfill",
     needs=Privilege.WRITE_JOB,
     takes=Takes(forms.BackfillBody, example=_BACKFILL),
     payload=forms.BackfillPlan,
@@ -81,7 +81,7 @@ def start_backfill(call: Call, name: str) -> Any:
 
 @blueprint.operation(
     "GET",
-    "/flows/<name>/backfills",
+    "/flows/<flow:name>/backfills",
     needs=Privilege.READ_JOB,
     query=Pages,
     payload=forms.BackfillSummary,

@@ -15,7 +15,7 @@ import structlog
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import faults
+from pipeline_core import faults, wakeups
 from pipeline_core.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
@@ -23,6 +23,7 @@ from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.faults import Point
 from pipeline_core.flows import admit, runs
 from pipeline_core.flows.documents import stored_flow
+from pipeline_core.flows.flow import Flow
 from pipeline_core.flows.points import LATE, Course
 from pipeline_core.flows.scheduling import course, runs_at
 from pipeline_core.flows.triggers import Trigger
@@ -35,6 +36,9 @@ MOST_OPEN = 100
 ON_TIME, BEHIND = 500, 50
 """Flows of a round whose points have just come, and of those that have missed some. The latter are chosen by lot: each has
 its turn, and none holds up what is due now."""
+
+ALONE = 40
+"""Flows that are due at the same time and for which no help is called."""
 
 POINTS = 5
 """Points that a flow is given runs for in a round."""
@@ -49,16 +53,16 @@ AGAIN_AFTER = timedelta(minutes=1)
 """When a flow is tried again of which no run could be made."""
 
 
-def make_due_runs(seconds: float) -> int:
+def make_due_runs(seconds: float, *, helping: bool = False) -> int:
     """Make the runs that are owed now, in rounds until nothing is or so much time has passed; how many were made.
 
-    Raises Unavailable.
+    Where many are, help is called for: `helping`, it begins at the other end. Raises Unavailable.
     """
     deadline = time.monotonic() + seconds
     made = 0
     while True:
         moment = now()
-        due = find_due(moment)
+        due = find_due(moment, helping=helping)
         came_on = 0
         for batch in _batches(list(due)):
             visited, runs_made = make_runs({flow_id: due[flow_id] for flow_id in batch}, moment)
@@ -68,7 +72,7 @@ def make_due_runs(seconds: float) -> int:
             return made
 
 
-def find_due(moment: datetime) -> dict[str, int]:
+def find_due(moment: datetime, *, helping: bool = False) -> dict[str, int]:
     """Flows that owe runs at the moment, in the order of their turn, and for how many points each may be given some."""
     has_open = (
         select(func.count())
@@ -86,10 +90,14 @@ def find_due(moment: datetime) -> dict[str, int]:
         has_open < MOST_OPEN,
     )
     late = StoredFlow.next_at <= moment - LATE
+    order = (StoredFlow.next_at, StoredFlow.id)
     with transaction() as session:
-        on_time = session.execute(query.where(~late).order_by(StoredFlow.next_at).limit(ON_TIME)).all()
+        on_time = session.execute(query.where(~late).order_by(*order).limit(ON_TIME)).all()
         behind = session.execute(query.where(late).order_by(func.random()).limit(BEHIND)).all()
-    return {flow_id: min(POINTS, room) for flow_id, room in (*on_time, *behind)}
+        if len(on_time) > ALONE and not helping:
+            wakeups.after_commit(session, wakeups.SchedulesOwed())
+    turns = (*(reversed(on_time) if helping else on_time), *behind)
+    return {flow_id: min(POINTS, room) for flow_id, room in turns}
 
 
 def make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
@@ -152,7 +160,7 @@ def _make(session: Session, flow: StoredFlow, limit: int, moment: datetime) -> i
         return 0
     owed = list(islice(known.owed(moment), SEARCHED))
     lacking = _lacking(session, flow, owed, moment)
-    made = [point for point in lacking[:limit] if _run(session, flow, point)]
+    made = [point for point in lacking[:limit] if _run(session, flow, definition, point)]
     flow.next_at = lacking[limit] if len(lacking) > limit else _after(known, owed, moment)
     if made:
         admit.admit_scheduled(session, flow.id, definition)
@@ -167,9 +175,17 @@ def _lacking(session: Session, flow: StoredFlow, owed: Sequence[datetime], momen
     return [point for point in owed if point not in have]
 
 
-def _run(session: Session, flow: StoredFlow, point: datetime) -> bool:
+def _run(session: Session, flow: StoredFlow, definition: Flow, point: datetime) -> bool:
     """Whether a run was made for this point; there may have been one. Its start is the caller's to see to."""
-    made = runs.create(session, flow, trigger=Trigger.SCHEDULE, execution_date=point, runner=flow.creator, wake=False)
+    made = runs.create(
+        session,
+        flow,
+        trigger=Trigger.SCHEDULE,
+        execution_date=point,
+        runner=flow.creator,
+        definition=definition,
+        wake=False,
+    )
     return made is not None
 
 

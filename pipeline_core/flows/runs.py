@@ -50,6 +50,7 @@ def create(
     backfill_id: str | None = None,
     request_id: str = "",
     actor: Actor | None = None,
+    definition: Flow | None = None,
     wake: bool = True,
 ) -> str | None:
     """Store a run of the flow as it is now, waiting to be admitted; its ID.
@@ -57,13 +58,13 @@ def create(
     None when the flow has a run of this trigger and date already: so a point of the schedule is run once, whoever asks. A
     run that is started by hand is always another one: `execution_date` is then the moment, and is moved on by
     microseconds until it is unique. `variables` take the place of values of `global_env`; `only` names the one task of
-    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner. Who admits
-    the run itself needs no `wake`.
+    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner. Who has
+    read the flow gives its `definition`, and who admits the run itself needs no `wake`.
 
     Raises WrongParameter for variables that the flow does not know and values that cannot be made, NotFound when there is
     no task `only`.
     """
-    definition = documents.stored_flow(flow.entry)
+    definition = definition or documents.stored_flow(flow.entry)
     task = None if only is None else _task(definition, only)
     given = _texts(variables or {})
     moment = now()

@@ -146,8 +146,8 @@ def make_due_runs() -> int:
 def come_on() -> int:
     """Let the backfills that are running come on."""
     running = progress.running(BATCH)
-    for backfill_id in running:
-        progress.look_at(backfill_id)
+    for flow_id in running:
+        progress.look_at(flow_id)
     return len(running)
 
 

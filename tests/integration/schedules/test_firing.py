@@ -9,6 +9,7 @@ from threading import Barrier
 
 import pytest
 
+from pipeline_core import wakeups
 from pipeline_core.database import transaction
 from pipeline_core.flows import firing, runs, stored
 from pipeline_core.flows.firing import AGAIN_AFTER, MOST_OPEN, POINTS, find_due, make_runs
@@ -130,6 +131,24 @@ def test_a_flow_with_ten_thousand_missed_points_holds_up_no_other(ledger: Ledger
         make_runs({flow_id: most}, moment)
     assert all(ledger.points(name) == ["01 12:01"] for name in names)
     assert len(ledger.points("behind")) == len(ledger.points("also-behind")) == POINTS
+
+
+def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[wakeups.Wakeup] = []
+    monkeypatch.setattr(wakeups, "_publisher", [called.extend])
+    monkeypatch.setattr(firing, "ALONE", 3)
+    for number in range(3):
+        ledger.add(f"flow-{number}")
+    find_due(clock.move(minutes=1))
+    assert called == []
+    ledger.add("flow-3", cron="* * * * *", cronjob_start_time="2026-03-01 12:01:00")
+    due = list(find_due(clock.moment))
+    assert called == [wakeups.SchedulesOwed()]
+    assert list(find_due(clock.moment, helping=True)) == due[::-1]
+    assert called == [wakeups.SchedulesOwed()], "a helper calls for nobody"
+    assert firing.make_due_runs(0, helping=True) == 4
 
 
 def test_missed_points_are_made_up_no_faster_than_runs_end(ledger: Ledger, clock: TestClock) -> None:
