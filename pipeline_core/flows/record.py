@@ -47,6 +47,8 @@ _WRITE: TextClause = text(
 )
 _INSERT_ATTEMPT = insert(_ATTEMPT)
 _known = Remembered[tuple[str, Run]]()
+_BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
+"""One that has nothing to wait for has succeeded at the moment when it begins."""
 _UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
@@ -136,7 +138,7 @@ def change_state(
         return
     run.state = state
     run.finished_at = moment if state.final else None
-    if state is RunState.RUNNING and run.started_at is None:
+    if state in _BEGUN and run.started_at is None:
         run.started_at = moment
     alerting.tell(session, run, frozen.definition(session, run.id).flow, moment)
     if state.final:

@@ -123,14 +123,14 @@ def _minute(clock: Path, cursor: psycopg2.extensions.cursor) -> list[float]:
 
     def started() -> bool:
         cursor.execute(
-            "SELECT count(coalesce(started_at, finished_at)) FROM runs WHERE trigger = 'schedule' AND execution_date = %s",
+            "SELECT count(started_at) FROM runs WHERE trigger = 'schedule' AND execution_date = %s",
             (minute,),
         )
         return cursor.fetchone() == (FLOWS,)
 
     wait_for(started, "the runs of a minute", every=0.1)
     cursor.execute(
-        "SELECT extract(epoch FROM coalesce(started_at, finished_at) - execution_date)::float FROM runs"
+        "SELECT extract(epoch FROM started_at - execution_date)::float FROM runs"
         " WHERE trigger = 'schedule' AND execution_date = %s",
         (minute,),
     )

@@ -111,6 +111,13 @@ def test_skipped_and_logical_tasks_have_no_jobs(engine: Engine) -> None:
     assert [len(engine.jobs(run_id, task)) for task in DIAMOND] == [1, 0, 0, 1]
 
 
+def test_a_run_that_runs_nothing_has_begun_when_it_ends(engine: Engine) -> None:
+    run_id = begin(store(entry("nothing", {"a": []}, {"a": {"job_template": "logical", "args": {}}})))
+    engine.go()
+    run = engine.run(run_id)
+    assert (run.state, run.started_at) == ("succeeded", run.finished_at)
+
+
 def test_a_suspended_job_shows_in_its_task(engine: Engine) -> None:
     run_id = begin(store(entry("gated", {"a": []})))
     engine.go()
