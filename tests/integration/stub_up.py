@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 from api.cli.up import up
 from api.up.plan import Plan
 from api.up.service import Service
+from pipeline_core import clusters
 
 API = """
 import http.server, os, socket, sys
@@ -54,14 +54,11 @@ def services(plan: Plan) -> list[Service]:
 
 
 class NoCluster:
-    def watch(self, stop: Any) -> Iterator[str]:
-        yield ""
+    def watch(self, stop: Any) -> Iterator[tuple[str, ...]]:
+        yield ()
 
-
-clusters = ModuleType("pipeline_core.clusters")
-clusters.cluster = NoCluster  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
-    sys.modules[clusters.__name__] = clusters
+    clusters.cluster = NoCluster  # type: ignore[assignment]
     Plan.services = services  # type: ignore[method-assign]
     up()

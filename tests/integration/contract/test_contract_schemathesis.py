@@ -15,7 +15,7 @@ from tests.integration.contract.hooks import PASSWORD
 PROFILE = Path(__file__).with_name("schemathesis.toml")
 ROOT = Path(__file__).parents[3]
 SECONDS = 280
-FLOWS = ("flows", "runs", "templates")
+FLOWS = ("flows", "runs", "schedules", "templates")
 
 
 @pytest.mark.parametrize("choice", ["include", "exclude"])
