@@ -12,7 +12,7 @@ from pipeline_core.body import shown
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Job, Replica, StoredFlow, StoredRun, StoredTask, TaskAttempt
 from pipeline_core.errors import NotFound
-from pipeline_core.flows import outputs, record
+from pipeline_core.flows import record
 from pipeline_core.flows.names import identity
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.flows.triggers import Trigger
@@ -70,16 +70,6 @@ def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
         **_summary(run),
         "tasks": [_task(task, _way_in(session, task.job_id) if entry else "") for task in tasks],
     }
-
-
-def metrics(session: Session, run_id: str, actor: Actor) -> dict[str, list[Any]]:
-    """The metrics that each task's latest job left, by the task's name; those without any are left out. Raises NotFound."""
-    visible(session, run_id, actor)
-    jobs = {
-        task.job_id: task.name for task in session.execute(_TASKS.where(StoredTask.run_id == run_id)) if task.job_id
-    }
-    found = outputs.metrics(session, jobs)
-    return {name: found[job_id] for job_id, name in jobs.items() if job_id in found}
 
 
 def listing(

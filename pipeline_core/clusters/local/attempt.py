@@ -22,7 +22,7 @@ from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles, write_durably
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
 from pipeline_core.clusters.local.launcher import start_supervisor
-from pipeline_core.clusters.local.usage import Usage, usage
+from pipeline_core.clusters.local.usage import Used, usage
 from pipeline_core.states import ReplicaState
 
 ADDRESS = "127.0.0.1"
@@ -122,7 +122,7 @@ class Attempt:
         seconds = max((now() - report.started_at).total_seconds(), 1.0)
         return replace(report, usage=base.Usage(used.cpu_seconds / seconds, used.memory_bytes))
 
-    def usage(self, key: Key) -> Usage | None:
+    def usage(self, key: Key) -> Used | None:
         """What a try uses at present; None when it does not run."""
         fields = self._standings().get(key, {})
         if fields.get("state") != RUNNING or "keeper" not in fields:

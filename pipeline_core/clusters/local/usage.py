@@ -1,4 +1,4 @@
-"""What a replica uses at present."""
+"""What a replica uses, and has used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Usage(NamedTuple):
+class Used(NamedTuple):
     """`cpu_seconds` since its start, of everything that it ever ran; `memory_bytes` now.
 
     Memory is what the control group holds without what the kernel could have back at once; where there are no groups,
@@ -25,18 +25,18 @@ class Usage(NamedTuple):
     memory_bytes: int
 
 
-def usage(plan: Mapping[str, Any], key: Key, keeper: int) -> Usage | None:
+def usage(plan: Mapping[str, Any], key: Key, keeper: int) -> Used | None:
     """What a running try uses, by its plan and the process that keeps it; None when it has ended meanwhile."""
     try:
         group = group_of(plan, key)
         if group is not None:
-            return Usage(group.cpu_seconds(), group.memory_bytes())
+            return Used(group.cpu_seconds(), group.memory_bytes())
         return tree_usage(keeper)
     except (FileNotFoundError, ProcessLookupError):
         return None
 
 
-def tree_usage(pid: int) -> Usage:
+def tree_usage(pid: int) -> Used:
     """What all that descends from a process uses, and has used if it was waited for. Raises FileNotFoundError."""
     below: dict[int, list[tuple[int, float, int]]] = {}
     for process, parent, *used in _processes():
@@ -49,7 +49,7 @@ def tree_usage(pid: int) -> Usage:
             seconds += its_seconds
             memory += its_memory
             open_ends.append(process)
-    return Usage(seconds, memory)
+    return Used(seconds, memory)
 
 
 def _processes() -> Iterator[tuple[int, int, float, int]]:

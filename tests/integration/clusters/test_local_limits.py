@@ -16,7 +16,7 @@ from pipeline_core.clusters.local.attempt import Attempt
 from pipeline_core.clusters.local.cgroups import CONTROLLERS, Group, Place
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.journal import Journal, Key
-from pipeline_core.clusters.local.usage import Usage
+from pipeline_core.clusters.local.usage import Used
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     alive,
@@ -68,14 +68,14 @@ def groups(root: Path) -> list[Path]:
     return [path for top in tops for path in top.glob(f"{plan['instance']}.*")]
 
 
-def usage(root: Path) -> Usage | None:
+def usage(root: Path) -> Used | None:
     return Attempt(root / "jobs/job/0", 0).usage(FIRST)
 
 
-def used(root: Path, seconds: float) -> Usage:
+def used(root: Path, seconds: float) -> Used:
     """The usage once so many seconds of CPU time were had."""
 
-    def look() -> Usage | None:
+    def look() -> Used | None:
         found = usage(root)
         return found if found and found.cpu_seconds >= seconds else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,12 @@ class Leaving(NullCluster):
         )
         self.asked = 0
         self.away = False
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def results(self, job_id: str) -> Iterator[Result]:
         self.asked += 1
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
         if self.away:
             raise ClusterAway("nobody answers")
         yield from self.left
@@ -96,6 +99,12 @@ def test_collecting_before_cleaning_up_changes_nothing(leaving: Leaving, job_id:
     cleanup.clean_up(job_id)
     assert kept(job_id) == [(0, "a", []), (1, "b", None), (2, "c", None)]
     assert [one.collected_at for one in results.collect(job_id)[:2]] == [one.collected_at for one in before]
+
+
+def test_what_cleaning_up_keeps_meanwhile_is_found(leaving: Leaving, job_id: str) -> None:
+    leaving.meanwhile = lambda: cleanup.clean_up(job_id)
+    assert [one.output for one in results.collect(job_id)] == ["a", "b"]
+    assert leaving.left == ()
 
 
 def test_many_at_once_keep_the_same(leaving: Leaving, job_id: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline_core.database import transaction
-from pipeline_core.flows import control, queries
+from pipeline_core.flows import control, metrics
 from pipeline_core.flows.runs import Trigger
 from pipeline_core.tokens.actor import Actor
 from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
@@ -103,8 +103,8 @@ def test_what_a_task_writes_to_output_is_handed_on(here: Installation, tmp_path:
     assert got.read_text() == "sum 42|\n"
     assert run["tasks"]["first-one"]["output"] == "sum 42"
     with transaction() as session:
-        found = queries.metrics(session, run_id, ADMIN)
-    assert found == {"first-one": [{"metric_type": "echart", "option": {"x": 1}}]}
+        found = metrics.by_task(session, run_id, ADMIN)
+    assert found == {"first-one": [{"metric_type": "echart", "option": {"x": 1}}], "left": [], "b": []}
 
 
 @pytest.mark.parametrize(
