@@ -114,7 +114,7 @@ def job(payload: Record) -> Iterator[Any]:
     times = {"created": "createdAt", "suspended": "suspendedAt", "started": "startAt", "finished": "finishedAt"}
     yield facts(
         {"job": about.get("id"), "name": about.get("name"), "kind": about.get("type"), "user": about.get("userID")}
-        | {field: about.get(field) for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "cleanup")}
+        | {field: about.get(field) for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup")}
         | {name: moment(about[field]) for name, field in times.items() if about.get(field)}
         | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}
         | {"diagnostics": safe_lines(about.get("exitDiagnostics"))}

@@ -25,6 +25,12 @@ _PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*$"}
 STATE = validate.OneOf([state.value for state in JobState])
 
 
+def _run() -> fields.String:
+    return fields.String(
+        required=True, allow_none=True, metadata={"description": "The run of a flow that the job is a task of."}
+    )
+
+
 class JobFilters(Query):
     """Which jobs."""
 
@@ -122,6 +128,7 @@ class JobSummary(Schema):
     jobName = fields.String(required=True)
     jobKind = fields.String(required=True)
     userID = fields.String(required=True)
+    runID = _run()
     state = fields.String(required=True, validate=STATE)
     stage = fields.String(required=True)
     reason = fields.String(required=True)
@@ -153,6 +160,7 @@ class JobPart(Schema):
     suspendedBy = fields.String(required=True, allow_none=True, metadata={"description": "A gate's key."})
     suspendedAt = nullable_time()
     retryOf = fields.String(required=True, allow_none=True, metadata={"description": "The job that this one repeats."})
+    runID = _run()
     cleanup = fields.String(
         required=True,
         allow_none=True,

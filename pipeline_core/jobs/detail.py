@@ -104,6 +104,7 @@ def _job(job: Job) -> dict[str, Any]:
         "suspendedBy": job.suspended_by or None,
         "suspendedAt": rfc3339(job.suspended_at),
         "retryOf": job.retry_of,
+        "runID": job.run_id,
         "cleanup": job.cleanup,
     }
 

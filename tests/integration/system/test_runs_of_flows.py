@@ -29,12 +29,14 @@ def here(service: Installation) -> Iterator[Installation]:
 def test_a_diamond_runs_in_order_and_its_jobs_are_jobs(here: Installation, tmp_path: Path) -> None:
     order = tmp_path / "order"
     tasks = {task: {"script": f"echo {task} >> {order}"} for task in DIAMOND}
-    run = wait_run(begin(store(entry("sys-diamond", DIAMOND, tasks))), "succeeded", "failed")
+    run_id = begin(store(entry("sys-diamond", DIAMOND, tasks)))
+    run = wait_run(run_id, "succeeded", "failed")
     assert run["state"] == "succeeded", run
     assert order.read_text().split() in ([*"abcd"], [*"acbd"])
     for task in run["tasks"].values():
         job = here.job(task["jobID"])
         assert (job["state"], job["startAt"], job["finishedAt"]) == ("succeeded", task["startAt"], task["finishedAt"])
+        assert job["runID"] == run_id
 
 
 def test_a_failed_task_is_tried_again_and_the_run_can_be_retried(here: Installation, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_a_job_before_translation_has_no_tasks_and_no_platform() -> None:
             "suspendedBy": None,
             "suspendedAt": None,
             "retryOf": None,
+            "runID": None,
             "cleanup": None,
         },
         "cluster": {"identity": "local"},
