@@ -21,7 +21,7 @@ from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 
 MAX_REASON = 1000
-_PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*$"}
+_PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"}
 STATE = validate.OneOf([state.value for state in JobState])
 
 

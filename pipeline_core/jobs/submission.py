@@ -118,6 +118,8 @@ def _name_fault(text: str) -> str | None:
         return f"must have at most {MAX_TEXT} characters, not {len(text)}"
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
         return "must not contain control characters"
+    if text.isspace():
+        return "must not be blank"
     return None
 
 

@@ -60,6 +60,8 @@ def test_a_jobs_kind_lacks_when_it_is_missing_or_empty(job: dict[str, Any]) -> N
         ("userID", "x" * 256, "userID"),
         ("jobName", "x" * 256, "jobName"),
         ("jobName", "a\nb", "jobName"),
+        ("jobName", " \u2003", "jobName"),
+        ("userID", " ", "userID"),
         ("job", "TFJob", "job"),
         ("job", [1], "job"),
         ("job", {"kind": "tfjob"}, "job.kind"),
