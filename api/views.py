@@ -31,6 +31,8 @@ def status(now: Status, limits: Settings) -> dict[str, Any]:
             {"plugin": key, "count": waiting.count, "oldestSeconds": waiting.oldest_seconds}
             for key, waiting in now.deliveries.items()
         ],
+        "runs": dict(now.runs),
+        "faultySchedules": now.faulty_schedules,
         "cleanups": now.cleanups,
         "unheardSeconds": now.unheard_seconds,
         "queues": now.queues and dict(now.queues.waiting),

@@ -57,6 +57,18 @@ def standing(status: Status) -> Iterator[Family]:
         _only(status.unheard_seconds),
     )
     yield Family(
+        "pipeline_runs",
+        "Runs of flows by state; the ended ones are counted once a minute.",
+        ("state",),
+        _one(status.runs),
+    )
+    yield Family(
+        "pipeline_schedules_faulty",
+        "Schedules that are to make runs and cannot.",
+        (),
+        _only(status.faulty_schedules),
+    )
+    yield Family(
         "pipeline_deliveries_waiting",
         "Deliveries that a subscriber has not acknowledged yet, by plugin.",
         ("plugin",),

@@ -55,6 +55,8 @@ def _steps(status: Status) -> Iterator[str]:
 def _around(status: Status, limits: Settings) -> Iterator[str]:
     if status.unheard_seconds > UNHEARD_ROUNDS * limits.reconcile_seconds:
         yield f"Of a launched job the cluster was not asked for {status.unheard_seconds:.0f} s."
+    if status.faulty_schedules:
+        yield f"{status.faulty_schedules} schedules can make no run: the list of flows shows which."
     for key, health in status.circuits.items():
         if health.circuit is not Circuit.CLOSED:
             yield f"The plugin {key} is not to be had: {health.cause}"

@@ -1,14 +1,14 @@
 """How the service stands at a moment, as its record and its Redis tell: what `/metrics` and `/v1/status` are made of.
 
-With a million jobs that have ended a reading is as fast as with none: what is live is found by partial indexes, and the
-ended ones are counted once a minute.
+With a million jobs and runs that have ended a reading is as fast as with none: what is live is found by partial indexes,
+and the ended ones are counted once a minute.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,11 +16,22 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 from sqlalchemy import Select, case, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core import canaries, signs
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, Feature, Job, Plugin, Step
+from pipeline_core.database.models import (
+    Cleanup,
+    Delivery,
+    DeliveryStatus,
+    Feature,
+    Job,
+    Plugin,
+    Step,
+    StoredFlow,
+    StoredRun,
+)
+from pipeline_core.flows.states import RunState
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import Health
 from pipeline_core.stages.order import Stage
@@ -29,7 +40,7 @@ from pipeline_core.states import JobState
 log = structlog.get_logger(__name__)
 
 COUNTED_SECONDS = 60.0
-"""How old the numbers of ended jobs may be."""
+"""How old the numbers of ended jobs and runs may be."""
 
 
 class Standing(StrEnum):
@@ -72,7 +83,8 @@ class Queues:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`live` counts jobs by state and stage. `lag_seconds` is for how long the most overdue step is so, `unheard_seconds`
-    for how long the cluster has told nothing of some launched job. `silent` is in seconds, by name of the sign.
+    for how long the cluster has told nothing of some launched job. `runs` counts runs of flows by state, and
+    `faulty_schedules` those that are to make runs and cannot. `silent` is in seconds, by name of the sign.
     `plugins` are all that are registered, `circuits` tells of those that are enabled. `queues` is None while Redis is away,
     and `circuits` is empty then."""
 
@@ -83,6 +95,8 @@ class Status:
     deliveries: Mapping[str, Waiting]
     cleanups: int
     unheard_seconds: float
+    runs: Mapping[str, int]
+    faulty_schedules: int
     silent: Mapping[str, float]
     plugins: tuple[str, ...]
     circuits: Mapping[str, Health]
@@ -111,7 +125,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
     with transaction() as session:
         recorded: dict[str, Any] = {
             "live": _live(session),
-            "ended": _ended(session),
+            "ended": _ended_jobs(session),
             "steps": _steps(session),
             "lag_seconds": _seconds(session, select(_age(func.min(Step.due_at)))),
             "deliveries": _deliveries(session),
@@ -120,6 +134,11 @@ def read(read_queues: Callable[[], Queues]) -> Status:
                 session,
                 select(_age(func.min(Job.heard_at))).where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None)),
             ),
+            "runs": _runs(session),
+            "faulty_schedules": session.scalar(
+                select(func.count()).where(StoredFlow.faulted_at.is_not(None), ~StoredFlow.paused)
+            )
+            or 0,
             "silent": signs.silent(session),
         }
         plugins = session.execute(select(Plugin.key, Feature.enabled).join(Feature).order_by(Plugin.key)).all()
@@ -141,9 +160,10 @@ def _live(session: Session) -> dict[tuple[str, str], int]:
 
 
 class _Ended:
-    """The numbers of ended jobs, counted anew when they are too old."""
+    """How many there are in each of some final states, counted anew when that was too long ago."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: InstrumentedAttribute[str], final: Iterable[str]) -> None:
+        self._query = select(state, func.count()).where(state.in_(list(final))).group_by(state)
         self._lock = threading.Lock()
         self._counted_at = float("-inf")
         self._counts: dict[str, int] = {}
@@ -151,9 +171,7 @@ class _Ended:
     def __call__(self, session: Session) -> dict[str, int]:
         with self._lock:
             if time.monotonic() - self._counted_at > COUNTED_SECONDS:
-                final = [state.value for state in JobState if state.final]
-                rows = session.execute(select(Job.state, func.count()).where(Job.state.in_(final)).group_by(Job.state))
-                self._counts = {str(state): int(count) for state, count in rows}
+                self._counts = {str(state): int(count) for state, count in session.execute(self._query)}
                 self._counted_at = time.monotonic()
             return self._counts
 
@@ -162,7 +180,17 @@ class _Ended:
         self._counted_at = float("-inf")
 
 
-_ended = _Ended()
+_ended_jobs = _Ended(Job.state, [state for state in JobState if state.final])
+_ended_runs = _Ended(StoredRun.state, [state for state in RunState if state.final])
+
+
+def _runs(session: Session) -> dict[str, int]:
+    going_on = [state for state in RunState if not state.final]
+    rows = session.execute(
+        select(StoredRun.state, func.count()).where(StoredRun.state.in_(going_on)).group_by(StoredRun.state)
+    )
+    counts = {state.value: 0 for state in RunState} | _ended_runs(session)
+    return counts | {str(state): int(count) for state, count in rows}
 
 
 def _steps(session: Session) -> tuple[Steps, ...]:

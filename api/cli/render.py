@@ -114,7 +114,10 @@ def job(payload: Record) -> Iterator[Any]:
     times = {"created": "createdAt", "suspended": "suspendedAt", "started": "startAt", "finished": "finishedAt"}
     yield facts(
         {"job": about.get("id"), "name": about.get("name"), "kind": about.get("type"), "user": about.get("userID")}
-        | {field: about.get(field) for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup")}
+        | {
+            field: about.get(field)
+            for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup")
+        }
         | {name: moment(about[field]) for name, field in times.items() if about.get(field)}
         | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}
         | {"diagnostics": safe_lines(about.get("exitDiagnostics"))}
@@ -314,6 +317,7 @@ def status(payload: Record) -> Iterator[Any]:
         {
             "jobs": counted(payload["jobs"]),
             "steps": counted(by_stage_and_standing(payload["steps"])),
+            "runs": counted(payload["runs"]) or None,
             "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
             "unacknowledged": payload["unacknowledged"] or None,
             "clean-ups": payload["cleanups"] or None,

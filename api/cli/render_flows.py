@@ -23,12 +23,20 @@ def flows(payload: Sequence[Record]) -> Iterator[Table]:
             [
                 *(flow.get(field) for field in ("name", "creator", "tasks")),
                 flow.get("schedule") or "",
-                "paused" if flow.get("paused") else moment(flow["nextAt"]) if flow.get("nextAt") else "",
+                next_run(flow),
                 flow.get("describe") or "",
             ]
             for flow in payload
         ],
     )
+
+
+def next_run(flow: Record) -> str:
+    if flow.get("paused"):
+        return "paused"
+    if flow.get("fault"):
+        return "at fault"
+    return moment(flow["nextAt"]) if flow.get("nextAt") else ""
 
 
 def entry(payload: Any) -> Iterator[Text]:

@@ -116,6 +116,9 @@ class FlowSummary(Schema):
     timezone = fields.String(required=True)
     paused = fields.Boolean(required=True)
     nextAt = nullable_time()
+    fault = fields.String(
+        required=True, metadata={"description": "Why its schedule can make no run; empty when it can."}
+    )
     createdAt = nullable_time()
     updatedAt = nullable_time()
 

@@ -89,6 +89,15 @@ class Status(Schema):
     steps = fields.List(fields.Nested(OwedSteps), required=True)
     stepLagSeconds = _seconds("For how long the most overdue step is so.")
     deliveries = fields.List(fields.Nested(WaitingDeliveries), required=True)
+    runs = fields.Dict(
+        fields.String(),
+        fields.Integer(),
+        required=True,
+        metadata={"description": "Runs of flows by state; the ended ones are counted once a minute."},
+    )
+    faultySchedules = fields.Integer(
+        required=True, metadata={"description": "Schedules that are to make runs and cannot."}
+    )
     cleanups = fields.Integer(
         required=True, metadata={"description": "Ended jobs of which something may be left in the cluster."}
     )

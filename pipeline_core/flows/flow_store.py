@@ -110,6 +110,7 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
         StoredFlow.updated_at,
         StoredFlow.paused,
         StoredFlow.next_at,
+        StoredFlow.fault,
         *(pipeline[name].as_string().label(name) for name in ("name", "describe", "project")),
         *(pipeline[name].as_string().label(name) for name in ("schedule_type", "cron_time", "timezone")),
         func.json_array_length(StoredFlow.entry["tasks"]).label("tasks"),
@@ -126,6 +127,7 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
             "timezone": row.timezone or "UTC",
             "paused": row.paused,
             "nextAt": rfc3339(row.next_at),
+            "fault": row.fault,
             "createdAt": rfc3339(row.created_at),
             "updatedAt": rfc3339(row.updated_at),
         }

@@ -22,6 +22,7 @@ from pipeline_core.plugins.failures import NotToBeHad
 from pipeline_core.settings import settings
 from pipeline_core.tokens.privileges import Privilege
 from pipeline_core.totals import Metric, totals
+from tests.flows import begin, entry, store
 
 AWAY = "redis://127.0.0.1:1/0"
 HOOK = {
@@ -34,7 +35,8 @@ HOOK = {
 @pytest.fixture(autouse=True)
 def begun(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was heard of and nothing counted before the test."""
-    status._ended.forget()
+    for ended in (status._ended_jobs, status._ended_runs):
+        ended.forget()
     with transaction() as session:
         session.execute(text("TRUNCATE signs"))
 
@@ -91,7 +93,7 @@ def test_ended_jobs_are_counted_once_a_minute_and_the_others_each_time(admin: An
     found = numbers()
     assert (found['pipeline_jobs{state="waiting"}'], found['pipeline_jobs{state="stopped"}']) == (1, 0)
     assert found['pipeline_jobs_live{stage="translate",state="waiting"}'] == 1
-    status._ended.forget()
+    status._ended_jobs.forget()
     assert numbers()['pipeline_jobs{state="stopped"}'] == 1
 
 
@@ -193,6 +195,21 @@ def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin:
     told = admin.payload("GET", "/v1/status")["problems"]
     assert any("wait for a worker at the stage translate" in one for one in told)
     assert any("Of a launched job" in one for one in told)
+
+
+def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) -> None:
+    alive()
+    begin(store(entry("counted", {"a": []})))
+    store(entry("paused", {"a": []}), fault="no", faulted_at=now(), paused=True)
+    assert admin.payload("GET", "/v1/status")["problems"] == []
+    store(entry("faulty", {"a": []}), fault="no", faulted_at=now())
+    found = numbers()
+    assert (found['pipeline_runs{state="waiting"}'], found['pipeline_runs{state="failed"}']) == (1, 0)
+    assert found["pipeline_schedules_faulty"] == 1
+    answer = admin.payload("GET", "/v1/status")
+    assert answer["problems"] == ["1 schedules can make no run: the list of flows shows which."]
+    assert (answer["runs"]["waiting"], answer["faultySchedules"]) == (1, 1)
+    assert {flow["name"]: flow["fault"] for flow in admin.payload("GET", "/v1/flows")}["faulty"] == "no"
 
 
 def test_without_redis_the_record_is_still_told(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:

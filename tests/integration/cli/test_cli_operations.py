@@ -15,6 +15,8 @@ WELL: dict[str, Any] = {
     ],
     "stepLagSeconds": 0.0,
     "deliveries": [{"plugin": "LifeHook.bell.ops", "count": 3, "oldestSeconds": 9.0}],
+    "runs": {"running": 1, "failed": 0},
+    "faultySchedules": 0,
     "cleanups": 0,
     "unheardSeconds": 0.0,
     "queues": {"stages.gates": 1, "hooks": 0},
