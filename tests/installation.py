@@ -38,12 +38,13 @@ def wait_for(condition: Callable[[], Value | None], what: str, seconds: float = 
 
 @dataclass
 class Installation:
-    """Processes by name, and a client that is the admin."""
+    """Processes by name, and a client that is the admin. In `faults` each fault that was asked for leaves a file."""
 
     services: dict[str, Service]
     directory: Path
     url: str
     environment: dict[str, str]
+    faults: Path
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     session: requests.Session = field(default_factory=requests.Session)
     password: str = "admin"
@@ -136,10 +137,12 @@ class Installation:
 def installed(directory: Path, database_url: str, redis_url: str, **variables: str) -> Iterator[Installation]:
     """An installation whose processes are yet to be started; whatever runs of it at the end is ended."""
     prefix = f"{directory.name}-{os.getpid()}:"
+    faults = directory / "faults"
+    faults.mkdir()
     with closing(Listener("127.0.0.1", 0)) as listener:
         environment = child_environment(
             {name: value for name, value in os.environ.items() if not name.startswith("PIPELINE_")}
-            | {"PIPELINE_REDIS_PREFIX": prefix, **variables},
+            | {"PIPELINE_REDIS_PREFIX": prefix, "PIPELINE_FAULT_DIR": str(faults), **variables},
             database_url=database_url,
             redis_url=redis_url,
             secret_key=base64.urlsafe_b64encode(b"k" * 32).decode(),
@@ -160,6 +163,7 @@ def installed(directory: Path, database_url: str, redis_url: str, **variables: s
             directory=directory,
             url=listener.url,
             environment=environment,
+            faults=faults,
         )
         try:
             yield installation

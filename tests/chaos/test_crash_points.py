@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -68,16 +67,12 @@ def ended(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
 ) -> Iterator[World]:
     """All cases in one installation, at their ends."""
-    directory = tmp_path_factory.mktemp("crashes")
-    faults = directory / "faults"
-    faults.mkdir()
     with a_world(
-        directory,
+        tmp_path_factory.mktemp("crashes"),
         postgres_url,
         migrated_database,
         redis_url,
         PIPELINE_FAULT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
-        PIPELINE_FAULT_DIR=str(faults),
     ) as world:
         world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
         for case in BY_JOB:
@@ -106,7 +101,7 @@ def happened(world: World, fault: str, *, seconds: float = 1) -> None:
     """The fault happened as often as it was to."""
     point, _, rest = fault.partition(":")
     times = int(rest.partition(":")[2] or 1)
-    faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
+    faults = world.service.faults
     wait_for(
         lambda: len(list(faults.glob(f"{point}#*"))) == times, f"{fault} to happen; {sorted(faults.iterdir())}", seconds
     )

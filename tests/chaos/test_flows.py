@@ -55,9 +55,8 @@ def redis(tmp_path: Path) -> Iterator[Restartable]:
 
 @pytest.fixture
 def service(tmp_path: Path, postgres_url: str, migrated_database: str, redis: Restartable) -> Iterator[Installation]:
-    directory, faults = tmp_path / "world", tmp_path / "faults"
+    directory = tmp_path / "world"
     directory.mkdir()
-    faults.mkdir()
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
         installed(
@@ -67,7 +66,6 @@ def service(tmp_path: Path, postgres_url: str, migrated_database: str, redis: Re
             **QUICK,
             PIPELINE_MAX_CLAIMS="50",
             PIPELINE_FAULT=",".join(f"{point}:exit:2" for point in POINTS),
-            PIPELINE_FAULT_DIR=str(faults),
         ) as service,
         supervised(service),
         at_home_in(service),
@@ -91,8 +89,7 @@ def test_each_try_of_a_task_is_one_job_whatever_is_killed(
     finally:
         over.set()
         striker.join()
-    faults = tmp_path / "faults"
-    assert {path.name.partition("#")[0] for path in faults.iterdir()} == set(POINTS)
+    assert {path.name.partition("#")[0] for path in service.faults.iterdir()} == set(POINTS)
     with transaction() as session:
         assert Counter(session.scalars(select(StoredRun.state))) == {"succeeded": FLOWS}
         tasks = session.execute(select(StoredTask.run_id, StoredTask.key, StoredTask.state, StoredTask.attempt)).all()

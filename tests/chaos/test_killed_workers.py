@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,16 +21,12 @@ PATHS = ("/translator", "/priority", "/first", "/decorator", "/binder")
 def world(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
 ) -> Iterator[World]:
-    directory = tmp_path_factory.mktemp("killed")
-    faults = directory / "faults"
-    faults.mkdir()
     with a_world(
-        directory,
+        tmp_path_factory.mktemp("killed"),
         postgres_url,
         migrated_database,
         redis_url,
         PIPELINE_FAULT=",".join(f"{Point.STAGE_ANSWERED}@{stage}@poison-{stage}:exit:1000" for stage in POISONED),
-        PIPELINE_FAULT_DIR=str(faults),
         PIPELINE_MAX_CLAIMS="3",
     ) as world:
         world.service.start("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")
@@ -78,7 +73,7 @@ def test_a_job_that_kills_its_worker_each_time_fails_and_says_so_while_others_go
     world.wait_ended()
     for name in others:
         world.check(name)
-    faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
+    faults = world.service.faults
     for stage in POISONED:
         ((state, reason),) = world.rows("SELECT state, reason FROM jobs WHERE name = %s", f"poison-{stage}")
         assert (state, reason) == ("failed", f"The stage {stage} was begun 3 times and its worker ended each time.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -24,16 +23,12 @@ def world(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
 ) -> Iterator[World]:
     """An installation in which everything runs."""
-    directory = tmp_path_factory.mktemp("races")
-    faults = directory / "faults"
-    faults.mkdir()
     with a_world(
-        directory,
+        tmp_path_factory.mktemp("races"),
         postgres_url,
         migrated_database,
         redis_url,
         PIPELINE_FAULT=f"{LATE}:sleep=12,{LATE_AND_DIES}:exit",
-        PIPELINE_FAULT_DIR=str(faults),
     ) as world:
         world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
         yield world
@@ -126,7 +121,7 @@ def test_a_stop_at_any_moment_stops_for_good(world: World, rounds: range, suspen
 
 
 def test_a_launch_that_was_stopped_long_ago_leaves_nothing_behind_though_its_worker_dies(world: World) -> None:
-    faults = Path(world.service.environment["PIPELINE_FAULT_DIR"])
+    faults = world.service.faults
     job_id = world.submit("late", seconds=LONG)
     wait_for(lambda: (faults / f"{LATE}#1").exists(), "the launch to be claimed")
     assert put(world, job_id, "stop") == 200

@@ -39,13 +39,10 @@ def service(
     tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Installation]:
     """Two beats and two workers for ticks, on a hastened clock; each transaction that makes runs is cut off a few times."""
-    faults = tmp_path / "faults"
-    faults.mkdir()
     variables = {
         "HASTENING_ORIGIN": str(datetime.now(UTC).timestamp()),
         "PIPELINE_CLUSTER_DRIVER": "null",
         "PIPELINE_FAULT": "schedule.made:exit:3,backfill.made:exit:2",
-        "PIPELINE_FAULT_DIR": str(faults),
     }
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
