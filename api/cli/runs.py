@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
+from api.cli import logs as lines
 from api.cli import render, render_flows
 from api.cli.client import Client
 from api.cli.group import Entry, LazyGroup
-from api.cli.logs import followed
 from api.cli.options import Pair, with_service
 from api.cli.output import Output
 from api.cli.run_progress import watch as watched
@@ -166,28 +165,14 @@ def delete(service: Client, out: Output, run_id: str) -> None:
 
 @click.command()
 @run_id_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
-@click.option("--task", help="Only this task.  [default: all]")
-@click.option("--tail", type=click.IntRange(min=0), help="Only so many lines from the end.")
-@click.option("--since", help="Only what was written since: RFC 3339, or seconds.")
+@lines.of("run")
 @with_service
 def logs(service: Client, out: Output, run_id: str, follow: bool, **filters: Any) -> None:
     """Print what the tasks of a run wrote.
 
     Lines of several tasks are merged by time and prefixed. They are there after the run has ended, too.
     """
-    if out.json:
-        raise click.UsageError("logs are text: --output json means nothing here")
-    params = {name: value for name, value in filters.items() if value is not None}
-    if follow:
-        params["follow"] = "true"
-
-    def lines() -> Any:
-        return service.stream("v1", "runs", run_id, "logs", params=params, follow=follow)
-
-    for chunk in followed(lines, lambda: service.get("v1", "version")) if follow else lines():
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+    lines.show(service, out, ("v1", "runs", run_id, "logs"), follow=follow, **filters)
 
 
 @click.command()

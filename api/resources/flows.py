@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from werkzeug.routing import BaseConverter
@@ -141,9 +142,9 @@ def delete(call: Call, name: str) -> None:
         flow_store.delete(session, name, call.actor)
 
 
-@blueprint.operation(
+_starting = partial(
+    blueprint.operation,
     "POST",
-    "/<flow:name>/run",
     needs=Privilege.WRITE_JOB,
     takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
     payload=run_forms.RunStarted,
@@ -151,36 +152,21 @@ def delete(call: Call, name: str) -> None:
     example={"runID": _RUN_ID},
     links=_RUN_LINKS,
 )
+
+
+@_starting("/<flow:name>/run")
 def run(call: Call, name: str) -> Any:
     """Start a run; `variables` take the place of values of `global_env`"""
     return _started(call, name, Trigger.MANUAL)
 
 
-@blueprint.operation(
-    "POST",
-    "/<flow:name>/tasks/<task>/run",
-    needs=Privilege.WRITE_JOB,
-    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
-    payload=run_forms.RunStarted,
-    refusals=(404,),
-    example={"runID": _RUN_ID},
-    links=_RUN_LINKS,
-)
+@_starting("/<flow:name>/tasks/<task>/run")
 def run_task(call: Call, name: str, task: str) -> Any:
     """Start a run of one task alone"""
     return _started(call, name, Trigger.TASK, task)
 
 
-@blueprint.operation(
-    "POST",
-    "/<flow:name>/tasks/<task>/debug",
-    needs=Privilege.WRITE_JOB,
-    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
-    payload=run_forms.RunStarted,
-    refusals=(404,),
-    example={"runID": _RUN_ID},
-    links=_RUN_LINKS,
-)
+@_starting("/<flow:name>/tasks/<task>/debug")
 def debug_task(call: Call, name: str, task: str) -> Any:
     """Start a pod that sleeps for a while in place of a task's command; the run's detail says how to get in"""
     return _started(call, name, Trigger.DEBUG, task)

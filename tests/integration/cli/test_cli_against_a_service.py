@@ -383,7 +383,7 @@ def test_logs_that_broke_off_say_how_to_go_on(stub, pipeline) -> None:
     stub.break_off("GET", "/v1/job/logs/j01", b"one\n")
     result = pipeline("logs", "j01", "-f")
     assert (result.exit_code, result.stdout) == (5, "one\n")
-    assert f"Error: {stub.url} broke off its answer. The job does not mind." in result.stderr
+    assert f"Error: {stub.url} broke off its answer. Nothing is lost." in result.stderr
     assert re.search(r"The same command with `--since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ` goes on", result.stderr)
     assert "PIPELINE_URL" not in result.stderr
 
