@@ -98,7 +98,8 @@ FIELDS = [
     "name", "author", "plugins", "pluginType", "callAddress", "jobSelector", "conditions", "expression", "states",
     "enabled", "authorization", "signingSecret", "timeoutSeconds", "beforeKey", "afterKey", "token", "id", "privileges",
     "forwho", "note", "ownOnly", "expiresAt", "key", "sequence", "metadata", "spec", "roles", "é", "__class__", "",
-    "pipeline", "tasks", "job_templete", "dag_json", "global_env", "args", "variables", "mark", "job_template_name",
+    "pipeline", "tasks", "job_templete", "dag_json", "global_env", "args", "variables", "mark",
+    "paused", "replay", "from", "to", "action", "job_template_name",
 ]  # fmt: skip
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     [
