@@ -17,7 +17,7 @@ from pipeline_core.database.models import StoredFlow
 from pipeline_core.flows import queries, runs
 from pipeline_core.flows.ids import new_flow_id
 from pipeline_core.flows.names import identity
-from pipeline_core.flows.runs import Trigger
+from pipeline_core.flows.triggers import Trigger
 from pipeline_core.settings import settings
 from pipeline_core.tokens.actor import SYSTEM
 from pipeline_core.wakeups import FlowOwed, RunOwed, Wakeup

@@ -16,8 +16,8 @@ from pipeline_core.database.models import Delivery, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows import attempts, engine, record
 from pipeline_core.flows.names import identity
-from pipeline_core.flows.runs import Trigger
 from pipeline_core.flows.states import RunState, TaskState
+from pipeline_core.flows.triggers import Trigger
 from pipeline_core.tokens.actor import Actor
 
 MARKS = (TaskState.SUCCEEDED, TaskState.SKIPPED)

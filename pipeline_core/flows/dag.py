@@ -39,14 +39,6 @@ class Dag:
                 waiting += self.upstream[name]
         return frozenset(found)
 
-    def downstream(self) -> dict[str, list[str]]:
-        """Each task with those that come right after it."""
-        after: dict[str, list[str]] = {task: [] for task in self.upstream}
-        for task, before in self.upstream.items():
-            for name in before:
-                after[name].append(task)
-        return after
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.upstream)
 

@@ -79,7 +79,7 @@ def _come_on(session: Session, backfill: StoredBackfill, flow: StoredFlow, momen
         if not _run(session, backfill, flow, parse_rfc3339(point), moment):
             return
         made += 1
-        _done(backfill, point)
+        _move_on(backfill)
     if made:
         session.flush()
         faults.reach(Point.BACKFILL_MADE)
@@ -96,7 +96,7 @@ def _next(backfill: StoredBackfill) -> str | None:
     return str(backfill.points[backfill.made]) if backfill.made < len(backfill.points) else None
 
 
-def _done(backfill: StoredBackfill, point: str) -> None:
+def _move_on(backfill: StoredBackfill) -> None:
     if backfill.again:
         backfill.again = backfill.again[1:]
     else:

@@ -28,9 +28,6 @@ from pipeline_core.flows.triggers import Trigger
 from pipeline_core.settings import settings
 from pipeline_core.tokens.actor import Actor
 
-__all__ = ["Trigger", "create"]
-
-
 _INSERT_RUN = insert_or_not(table(StoredRun)).on_conflict_do_nothing().returning(table(StoredRun).c.id)
 _INSERT_DOCUMENT = insert(table(RunDocument))
 _INSERT_TASK = insert(table(StoredTask))

@@ -189,7 +189,7 @@ def _write_outcome(session: Session, job: Job, claim: Claim, outcome: Outcome) -
         case Fail():
             lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
         case Postpone():
-            _postpone(session, job, claim, outcome)
+            _postpone(session, job, outcome)
         case Launched():
             _launched(session, job, claim, outcome)
     return Rests()
@@ -262,7 +262,7 @@ def _suspend(session: Session, job: Job, claim: Claim, outcome: Suspend) -> Park
     return Parked(job.epoch, (claim.stage, *after(claim.stage)))
 
 
-def _postpone(session: Session, job: Job, claim: Claim, outcome: Postpone) -> None:
+def _postpone(session: Session, job: Job, outcome: Postpone) -> None:
     job.reason = outcome.reason
     due = now() + timedelta(seconds=outcome.seconds)
     session.execute(

@@ -84,7 +84,7 @@ def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[s
     from pipeline_core.database.models import StoredFlow
     from pipeline_core.flows import runs
     from pipeline_core.flows.ids import new_flow_id
-    from pipeline_core.flows.runs import Trigger
+    from pipeline_core.flows.triggers import Trigger
 
     moment = now()
     flow = StoredFlow(

@@ -88,10 +88,6 @@ class Attempt:
         tries = Journal.read(self._files.at("journal")).tries
         return all(tries.get(key, {}).get("state") in ENDED for key in keys)
 
-    def is_held(self) -> bool:
-        """Whether a supervisor is at work, or a keeper that outlived it for a moment."""
-        return self._files.held()
-
     def observe(self) -> Observation:
         latest: dict[tuple[str, int], Key] = {}
         standing = self._standings()

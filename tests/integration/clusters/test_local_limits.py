@@ -15,6 +15,7 @@ from pipeline_core.clusters.local import cgroups, driver, launcher
 from pipeline_core.clusters.local.attempt import Attempt
 from pipeline_core.clusters.local.cgroups import CONTROLLERS, Group, Place
 from pipeline_core.clusters.local.driver import LocalCluster
+from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import Journal, Key
 from pipeline_core.clusters.local.usage import Used
 from pipeline_core.states import ReplicaState
@@ -160,7 +161,7 @@ def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_l
     all_in(local, "job", ReplicaState.RUNNING)
     for pid in supervisor_and_keeper(root):
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not Attempt(root / "jobs/job/0", 0).is_held())
+    eventually(lambda: not AttemptFiles(str(root / "jobs/job/0")).held())
     assert alive(escaped)
     if look == "launch":
         local.launch(launched)

@@ -12,8 +12,8 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
 from pipeline_core.flows import admit, control
 from pipeline_core.flows.ids import new_run_id
-from pipeline_core.flows.runs import Trigger
 from pipeline_core.flows.states import RunState
+from pipeline_core.flows.triggers import Trigger
 from pipeline_core.states import JobState
 from pipeline_core.tokens.actor import Actor
 from tests.flows import begin, entry, store

@@ -9,8 +9,8 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows import control, queries, runs
-from pipeline_core.flows.runs import Trigger
 from pipeline_core.flows.states import RunState, TaskState
+from pipeline_core.flows.triggers import Trigger
 from pipeline_core.states import JobState
 from pipeline_core.tokens.actor import Actor
 from tests.flows import begin, entry, store

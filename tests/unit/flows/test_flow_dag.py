@@ -31,7 +31,6 @@ def test_a_thousand_tasks_may_be_deep_or_wide() -> None:
     assert len(deep.ancestors("0")) == 999
     wide = Dag.of({"last": [str(n) for n in range(999)], **{str(n): [] for n in range(999)}})
     assert [*wide][-1] == "last"
-    assert len(wide.downstream()["5"]) == 1
 
 
 @given(st.lists(st.lists(st.integers(0, 20), max_size=4), max_size=20))
