@@ -11,7 +11,7 @@ import click
 from api.cli import render_flows
 from api.cli.client import Client
 from api.cli.exits import BadFile
-from api.cli.group import Entry, LazyGroup
+from api.cli.group import WRITE_FAULTS, Entry, LazyGroup
 from api.cli.manifest import documents
 from api.cli.options import with_service
 from api.cli.output import Output
@@ -76,7 +76,9 @@ def write(path: Path, text: str) -> None:
     try:
         path.write_bytes(text.encode())
     except OSError as error:
-        raise click.FileError(str(path), error.strerror or "") from error
+        if error.errno in WRITE_FAULTS:
+            raise
+        raise BadFile(f"{path} cannot be written: {error.strerror}") from error
 
 
 @click.command("list")

@@ -54,6 +54,9 @@ class LazyGroup(click.Group):
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        if sys.stdout is None:
+            click.echo("Error: there is no standard output to write to", err=True)
+            sys.exit(Exit.UNWRITABLE)
         try:
             return super().main(*args, **kwargs)
         except OSError as error:

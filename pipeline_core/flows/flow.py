@@ -19,6 +19,12 @@ from pipeline_core.flows.states import RunState, read_alerts
 TEMPLATE_KEYS = ("job_templete", "job_template")
 """What a task names its template by; the first spelling, the original's, is the one that is written."""
 
+MAX_TASKS = 5_000
+"""Tasks of a flow. The engine takes in a run as a whole."""
+
+MAX_EDGES = 50_000
+"""Tasks that come right before others, over all tasks of a flow."""
+
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _MOST = 10**9
 
@@ -143,8 +149,13 @@ def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
         body.wrong("dag_json", f"must be an object of tasks, not {shown(nodes)}")
         return Dag({})
     upstream: dict[str, list[str]] = {}
+    edges = 0
     for name, node in nodes.items():
         names = _upstream(body, name, node)
+        edges += len(names)
+        if edges > MAX_EDGES:
+            body.wrong("dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most")
+            return Dag({})
         if identity(name) not in tasks:
             body.wrong(f"dag_json.{name}", f"is a node without a task; there is no task {shown(name)}")
         elif identity(name) in upstream:
@@ -175,7 +186,10 @@ def _upstream(body: Body, name: str, node: object) -> list[str]:
 
 def _tasks(raw: object, problems: Problems, path: str) -> dict[str, Task]:
     if not isinstance(raw, list) or not raw:
-        problems.add(path, f"must be a list of at least one task, not {shown(raw)}")
+        problems.add(path, f"must be a list of at least one task, not {shown(raw) if raw != [] else 'an empty one'}")
+        return {}
+    if len(raw) > MAX_TASKS:
+        problems.add(path, f"has {len(raw)} tasks; a flow may have {MAX_TASKS}")
         return {}
     tasks: dict[str, Task] = {}
     for index, item in enumerate(raw):
@@ -209,7 +223,7 @@ def _task(body: Body) -> Task:
         args=args if isinstance(args, dict) else {},
         env=body.text("env"),
         command=body.text("command"),
-        working_dir=body.text("working_dir"),
+        working_dir=body.text("working_dir", check=_directory_problem),
         volume_mount=body.text("volume_mount"),
         node_selector=body.text("node_selector"),
         resource_cpu=body.value("resource_cpu"),
@@ -220,6 +234,11 @@ def _task(body: Body) -> Task:
         timeout=_count(body, "timeout", 0),
         skip=_flag(body, "skip", False),
     )
+
+
+def _directory_problem(text: str) -> str | None:
+    # What begins with a variable is seen when that is filled in.
+    return None if text.strip().startswith(("/", "{{")) else f"must be an absolute path, not {shown(text)}"
 
 
 def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = False) -> Any:

@@ -58,6 +58,9 @@ def pod_fields(mounts: Iterable[Mount]) -> tuple[list[dict[str, Any]], list[dict
     return volumes, seen
 
 
+_SYSTEM = ("proc", "sys", "dev")
+
+
 def _mount(entry: str, creator: str, site: Site) -> Mount:
     match = _ENTRY.fullmatch(entry)
     if not match:
@@ -67,6 +70,8 @@ def _mount(entry: str, creator: str, site: Site) -> Mount:
         raise Fault(f"has {shown(entry)}; there is no kind {shown(kind)}, but {', '.join(KINDS)}")
     try:
         where = _absolute(path, "the path to mount at")
+        if where == "/" or (where.split("/")[1] in _SYSTEM and where != "/dev/shm"):
+            raise Fault(f"{where} is the system's own, and nothing is mounted there")
         volume = KINDS[kind](source, site)
         if kind != "pvc":
             return Mount(volume=volume, path=where)

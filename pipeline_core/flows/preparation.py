@@ -100,16 +100,15 @@ def check(
     path: str,
 ) -> None:
     """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
-    ancestors = flow.dag.ancestors(task.key)
     own = Problems()
     reading = _Reading(task, template, values, None, creator, site, own, path)
-    reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
+    reading.readable = lambda other: _unreadable(flow, task, other)
     reading.all()
     noted(own.raise_any, problems)
 
 
-def _unreadable(flow: Flow, task: Task, ancestors: frozenset[str], other: str) -> str | None:
-    if other in ancestors:
+def _unreadable(flow: Flow, task: Task, other: str) -> str | None:
+    if other in flow.dag.ancestors(task.key):
         return None
     if other not in flow.tasks:
         return f"reads the output of {other}, which is no task of the flow"

@@ -25,6 +25,8 @@ RUN_LABEL, FLOW_LABEL, TASK_LABEL = (f"{RESERVED_PREFIX}{word}" for word in ("ru
 CONTAINER = "main"
 """The container of each pod that runs the task."""
 
+DEBUG_GRACE_SECONDS = 60
+
 HOST_PORTS = 2
 """Ports leased for a task with the host's network."""
 
@@ -92,7 +94,8 @@ def build(
             _role(part, prepared.start, pod, labels) for part in _parts(template, prepared.start, ports, debug_seconds)
         ]
     }
-    if deadline := debug_seconds or task.timeout:
+    # The end of a debug pod's sleep is a success, and its deadline is there for what does not wake up.
+    if deadline := debug_seconds + DEBUG_GRACE_SECONDS if debug_seconds else task.timeout:
         spec["activeDeadlineSeconds"] = deadline
     metadata = {"labels": labels, "annotations": {COLLECT: "true"}}
     document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}

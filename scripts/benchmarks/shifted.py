@@ -11,10 +11,8 @@ from pathlib import Path
 
 from pipeline_core import clock
 from pipeline_core.flows import admit, firing
+from scripts.benchmarks.schedule_minute_lag_seconds import FILE
 from workers.app import app
-
-FILE = "BENCH_CLOCK_FILE"
-"""The variable that names the file with the seconds that the clock is put forward."""
 
 
 def shifted() -> datetime:

@@ -15,7 +15,7 @@ from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import wait_for
 from workers.app import queues
 
-SERVICES = ("stages1", "hooks1", "housekeeping", "beat", "watcher")
+SERVICES = ("stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
 
 
 @pytest.fixture(scope="module")

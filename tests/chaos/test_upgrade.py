@@ -17,7 +17,7 @@ from tests.installation import installed, wait_for
 from tests.jobs import taskset
 from tests.servers import fresh_database
 
-SERVICES = ("api", "stages1", "hooks1", "housekeeping", "beat", "watcher")
+SERVICES = ("api", "stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
 JOBS_WHILE_RESTARTING = 40
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.errors import MissingParameter, PipelineError
+from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.flows.catalogue import Catalogue
 from pipeline_core.flows.documents import document, read_document, read_entry, stored_flow, written
 from pipeline_core.flows.flow import Flow
@@ -273,3 +273,27 @@ def test_what_is_wrong_in_a_template_is_told_where_it_is_named(site: Site) -> No
     assert list(caught.value.errors) == ["tasks.0.job_templete"]
     flow["pipeline"]["global_env"] = "DAY=1"
     assert read_entry(flow, catalogue, site)
+
+
+def test_a_flow_is_bounded_in_its_tasks_and_edges() -> None:
+    def wrong(entry: dict[str, Any]) -> dict[str, list[str]]:
+        with pytest.raises(WrongParameter) as caught:
+            read_entry(entry, Catalogue(), Site())
+        return dict(caught.value.errors)
+
+    def entry(count: int, **pipeline: Any) -> dict[str, Any]:
+        tasks = [{"name": f"n{number}", "job_templete": "logical"} for number in range(count)]
+        return {"pipeline": {"name": "large", **pipeline}, "tasks": tasks}
+
+    assert "5001 tasks" in wrong(entry(5001))["tasks"][0]
+    before = [f"n{number}" for number in range(225)]
+    dense = {f"n{number}": {"upstream": before[:number]} for number in range(400)}
+    assert "more than 50000 names" in wrong(entry(400, dag_json=dense))["pipeline.dag_json"][0]
+
+
+@pytest.mark.parametrize("field", [{"working_dir": "x"}, {"volume_mount": "data(pvc-share):/proc"}])
+def test_a_place_that_no_task_can_have_is_refused(field: dict[str, str]) -> None:
+    task = {"name": "a", "job_templete": "customize", "args": {"images": "i", "command": "c"}, **field}
+    with pytest.raises(WrongParameter) as caught:
+        read_entry({"pipeline": {"name": "f"}, "tasks": [task]}, Catalogue(), Site())
+    assert list(caught.value.errors) == [f"tasks.0.{next(iter(field))}"]
