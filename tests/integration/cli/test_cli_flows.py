@@ -85,7 +85,7 @@ def test_an_export_goes_to_a_file(stub, pipeline, tmp_path) -> None:
     result = pipeline("flow", "export", "-o", str(path))
     assert (result.exit_code, result.stdout, path.read_text()) == (0, "", TEXT)
     assert stub.asked[0].query == {}
-    assert pipeline("flow", "export", "-o", str(tmp_path / "no" / "where")).exit_code == 1
+    assert pipeline("flow", "export", "-o", str(tmp_path / "no" / "where")).exit_code == 2
 
 
 def test_flows_are_listed_and_shown(stub, pipeline) -> None:

@@ -86,7 +86,7 @@ def test_a_debug_run_sleeps_and_is_cleared_with_its_job_stopped(engine: Engine) 
     job_id = engine.jobs(run_id, "a")[0]
     _, document = engine.job(job_id)
     spec = document.submitted["spec"]
-    assert spec["activeDeadlineSeconds"] == 3600
+    assert spec["activeDeadlineSeconds"] == 3660
     assert spec["roles"][0]["template"]["spec"]["containers"][0]["command"] == ["sh", "-c", "sleep 3600"]
     control.clear(run_id, ADMIN)
     assert engine.job(job_id)[0].state == "stopped"
