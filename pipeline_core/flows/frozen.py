@@ -94,7 +94,7 @@ def definition(session: Session, run_id: str) -> Frozen:
         templates=row.templates,
         global_values=row.global_values,
     )
-    _known.keep(run_id, read)
+    _known.keep(run_id, read, len(flow.tasks))
     return read
 
 

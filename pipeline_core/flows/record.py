@@ -123,7 +123,7 @@ def take_in(
     _write_commands(session, run, commands, moment)
     # As good as unique: a transaction that does not commit leaves a memory that nobody asks for.
     run.token = secrets.token_hex(8)
-    _known.keep(run.id, (run.token, after))
+    _known.keep(run.id, (run.token, after), len(after.tasks))
     change_state(session, run, after.state, moment, reason=after.reason)
     return True
 
