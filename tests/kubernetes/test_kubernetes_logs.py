@@ -315,7 +315,7 @@ def test_watching_collects_logs_for_as_long_as_it_lasts(
     node.write(POD, "00Z one")
     stop = threading.Event()
     watched = driver.watch(stop)
-    assert next(watched) == "job"
+    assert list(next(watched)) == ["job"]
     archive = Archive(str(tmp_path / "archive"))
     eventually(lambda: archive.runs("job"))
     stop.set()
