@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from flask import g, request
 
-from pipeline_core.database import autocommit
+from pipeline_core.database import connected
 from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
 from pipeline_core.tokens import store
 from pipeline_core.tokens.actor import Actor
@@ -84,7 +84,7 @@ def authenticate(limit: FailureLimit) -> Actor:
     address = request.remote_addr or ""
     limit.check(address, credential)
     try:
-        with autocommit() as connection:
+        with connected() as connection:
             actor = store.authenticate(connection, credential, address=address, request_id=g.request_id)
     except Unauthenticated:
         limit.failed(address, credential)

@@ -39,7 +39,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     settings.cache_clear()
     monkeypatch.setattr(publish, "install", lambda: None)
     monkeypatch.setattr(log, "configure", lambda chosen: None)
-    monkeypatch.setattr(auth, "autocommit", nullcontext)
+    monkeypatch.setattr(auth, "connected", nullcontext)
     monkeypatch.setattr(store, "authenticate", _authenticate)
     yield create_app()
     settings.cache_clear()
