@@ -6,7 +6,7 @@ import heapq
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -63,43 +63,57 @@ def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
 
 
 def _written(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
-    jobs, _ = _jobs(run_id, task)
-    of_jobs = (_lines(job_id, name, task is None, query) for job_id, name in jobs.items())
-    merged = heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
+    jobs, _, _ = _jobs(run_id, task)
+    merged = _merged([_lines(job_id, name, task is None, query) for job_id, name in jobs.items()])
     # Each job gives its last lines; of all together, they are fewer.
     return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
 
 
+def _merged(of_jobs: Iterable[Iterator[_Line | None]]) -> Iterator[_Line]:
+    return heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
+
+
 def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line | None]:
+    """Lines in order: what begins after a job has ended is not listened to before all of that job has come."""
     came: Came = queue.Queue(maxsize=1000)
     stop = threading.Event()
+    begun: set[str] = set()
     listeners: dict[str, threading.Thread] = {}
     asked = query
     try:
         while True:
-            jobs, over = _jobs(run_id, task)
-            free = AT_ONCE - sum(listener.is_alive() for listener in listeners.values())
-            for job_id in [job_id for job_id in jobs if job_id not in listeners][:free]:
-                # A job may have its replicas tried again.
-                of_job = _lines(job_id, jobs[job_id], task is None, replace(asked, finished=finished(job_id, asked)))
-                listeners[job_id] = threading.Thread(target=_listen, args=(of_job, came, stop), daemon=True)
+            jobs, ended, over = _jobs(run_id, task)
+            listeners = {job_id: listener for job_id, listener in listeners.items() if listener.is_alive()}
+            new = [] if ended & listeners.keys() else [job_id for job_id in jobs if job_id not in begun]
+            if new:
+                yield from _come(came, 0)
+            # A job may have its replicas tried again.
+            of_jobs = {
+                job_id: _lines(job_id, jobs[job_id], task is None, replace(asked, finished=finished(job_id, asked)))
+                for job_id in new
+            }
+            yield from _merged([of_jobs[job_id] for job_id in new if job_id in ended])
+            begun |= ended & of_jobs.keys()
+            for job_id in [job_id for job_id in new if job_id not in ended][: AT_ONCE - len(listeners)]:
+                listeners[job_id] = threading.Thread(target=_listen, args=(of_jobs[job_id], came, stop), daemon=True)
                 listeners[job_id].start()
+                begun.add(job_id)
             # What begins later is wanted as a whole.
             asked = replace(query, tail=None)
-            heard = not any(listener.is_alive() for listener in listeners.values())
-            yield from _come(came)
-            if over and heard and listeners.keys() >= jobs.keys():
+            heard = not listeners and begun >= jobs.keys()
+            yield from _come(came, LOOK_SECONDS)
+            if over and heard:
                 return
             yield None
     finally:
         stop.set()
 
 
-def _come(came: Came) -> Iterator[_Line]:
-    """What has come, and what comes until there is nothing for a while. Raises what a listener has met."""
+def _come(came: Came, seconds: float) -> Iterator[_Line]:
+    """What has come, and what comes until there is nothing for so long. Raises what a listener has met."""
     while True:
         try:
-            item = came.get(timeout=LOOK_SECONDS)
+            item = came.get(timeout=seconds)
         except queue.Empty:
             return
         if isinstance(item, PipelineError):
@@ -137,10 +151,11 @@ def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[
         yield _Line(line.time, f"{prefix} | {line.text}" if prefix else line.text)
 
 
-def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
-    """The tasks' names by the IDs of their last jobs that have begun, in the order of the DAG; whether the run has ended."""
+def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], bool]:
+    """The tasks' names by the IDs of their last jobs that have begun, in the order of the DAG; which of these have ended;
+    whether the run has."""
     query = (
-        select(Job.id, StoredTask.name)
+        select(Job.id, StoredTask.name, Job.finished_at)
         .join(TaskAttempt, TaskAttempt.job_id == Job.id)
         .join(StoredTask, queries.LATEST)
         .where(StoredTask.run_id == run_id, or_(Job.started_at.is_not(None), Job.finished_at.is_not(None)))
@@ -150,5 +165,6 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], bool]:
         query = query.where(StoredTask.key == identity(task))
     with transaction() as session:
         # In this order, no job is missing once the run has ended.
-        ended = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id))
-        return {row.id: row.name for row in session.execute(query)}, ended is not None
+        over = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id)) is not None
+        rows = session.execute(query).all()
+    return {row.id: row.name for row in rows}, {row.id for row in rows if row.finished_at}, over

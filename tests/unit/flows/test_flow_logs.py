@@ -43,7 +43,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         {"j1": [line(1, "one"), line(4, "four")], "j2": [line(2, "two", "master-0"), line(3, "three", "worker-1")]}
     )
     monkeypatch.setattr(logs, "cluster", lambda: made)
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS if task is None else {"j1": "load"}, True))
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS if task is None else {"j1": "load"}, set(), True))
     monkeypatch.setattr(logs, "finished", lambda job_id, query: lambda: True)
     monkeypatch.setattr(logs, "LOOK_SECONDS", 0.02)
     return made
@@ -72,7 +72,7 @@ def test_a_follower_hears_of_tasks_that_begin_later_until_the_run_has_ended(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, over = {"j1": "load"}, threading.Event()
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), over.is_set()))
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), set(), over.is_set()))
     lines = filter(None, logs.lines("r1", None, LogQuery(follow=True, tail=1)))
     assert next(lines) == "load | four\n"
     cluster.coming["j1"].put(line(5, "five"))
@@ -84,6 +84,36 @@ def test_a_follower_hears_of_tasks_that_begin_later_until_the_run_has_ended(
         coming.put(None)
     assert [*lines] == []
     assert [(job_id, query.tail) for job_id, query in cluster.asked] == [("j1", 1), ("j2", None)]
+
+
+def test_jobs_that_have_ended_when_they_are_followed_come_by_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS, set(JOBS), True))
+    for coming in cluster.coming.values():
+        coming.put(None)
+    texts = [text.rpartition("| ")[2].strip() for text in logs.lines("r1", None, LogQuery(follow=True)) if text]
+    assert texts == ["one", "two", "three", "four"]
+
+
+def test_all_lines_of_a_job_that_has_ended_come_before_those_of_one_that_begins_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, ended, over = {"j1": "load"}, set(), threading.Event()
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), set(ended), over.is_set()))
+    lines = logs.lines("r1", None, LogQuery(follow=True))
+    told = filter(None, lines)
+    assert [next(told), next(told)] == ["load | one\n", "load | four\n"]
+    known["j2"] = "train"
+    ended |= {"j1", "j2"}
+    over.set()
+    cluster.coming["j2"].put(None)
+    while next(lines):
+        pass
+    assert [job_id for job_id, _ in cluster.asked] == ["j1"]
+    cluster.coming["j1"].put(line(5, "five"))
+    cluster.coming["j1"].put(None)
+    assert [*told] == ["load | five\n", "train/master-0 | two\n", "train/worker-1 | three\n"]
 
 
 def test_no_more_than_so_many_jobs_are_followed_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
