@@ -1,22 +1,22 @@
-"""IDs of flows, runs and backfills: a letter that says what it is, and a lower-case ULID."""
+"""IDs of flows, runs and backfills."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from ulid import ULID
+from pipeline_core.ids import new_id
 
 
 def new_flow_id(moment: datetime) -> str:
     """An ID for a flow made at this moment."""
-    return f"f{ULID.from_datetime(moment)}".lower()
+    return new_id("f", moment)
 
 
 def new_run_id(moment: datetime) -> str:
     """An ID for a run made at this moment."""
-    return f"r{ULID.from_datetime(moment)}".lower()
+    return new_id("r", moment)
 
 
 def new_backfill_id(moment: datetime) -> str:
     """An ID for a backfill made at this moment."""
-    return f"b{ULID.from_datetime(moment)}".lower()
+    return new_id("b", moment)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from pipeline_core.body import Problems
@@ -102,13 +103,15 @@ def check(
     """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
     own = Problems()
     reading = _Reading(task, template, values, None, creator, site, own, path)
-    reading.readable = lambda other: _unreadable(flow, task, other)
+    # Only tasks that read others' outputs ask for it.
+    ancestors = cache(lambda: flow.dag.ancestors(task.key))
+    reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
     reading.all()
     noted(own.raise_any, problems)
 
 
-def _unreadable(flow: Flow, task: Task, other: str) -> str | None:
-    if other in flow.dag.ancestors(task.key):
+def _unreadable(flow: Flow, task: Task, ancestors: Callable[[], frozenset[str]], other: str) -> str | None:
+    if other in ancestors():
         return None
     if other not in flow.tasks:
         return f"reads the output of {other}, which is no task of the flow"

@@ -6,15 +6,14 @@ They go the way of all deliveries: tried again, in order for each run, given up 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
-from pipeline_core.database.models import Delivery, DeliveryStatus
-from pipeline_core.jobs.ids import new_delivery_id
+from pipeline_core.database.models import Delivery
+from pipeline_core.hooks import owing
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import Settings, settings
@@ -48,19 +47,5 @@ def owe(session: Session, run_id: str, state: str, body: Mapping[str, Any], mome
     told = [(known or {}).get("state") for known in session.scalars(earlier)]
     if state in told:
         return
-    delivery_id = new_delivery_id(moment)
-    session.add(
-        Delivery(
-            id=delivery_id,
-            subject_id=run_id,
-            sequence=len(told) + 1,
-            plugin_key=RECEIVER,
-            body={**body, "state": state, "sequence": len(told) + 1},
-            status=DeliveryStatus.WAITING,
-            created_at=moment,
-            next_at=moment,
-            published_at=moment,
-            give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
-        )
-    )
-    wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))
+    sequence = len(told) + 1
+    owing.owe(session, run_id, sequence, RECEIVER, moment, body={**body, "state": state, "sequence": sequence})

@@ -1,17 +1,17 @@
-"""IDs: a letter that says what it is, and a lower-case ULID. DNS labels that sort by the time of their creation."""
+"""IDs of jobs and of deliveries."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from ulid import ULID
+from pipeline_core.ids import new_id
 
 
 def new_job_id(moment: datetime) -> str:
     """An ID for a job submitted at this moment."""
-    return f"j{ULID.from_datetime(moment)}".lower()
+    return new_id("j", moment)
 
 
 def new_delivery_id(moment: datetime) -> str:
     """An ID for a delivery made at this moment; it serves as `webhook-id`."""
-    return f"d{ULID.from_datetime(moment)}".lower()
+    return new_id("d", moment)

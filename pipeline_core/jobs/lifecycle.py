@@ -15,8 +15,6 @@ from pipeline_core.clock import now
 from pipeline_core.database import rows
 from pipeline_core.database.models import (
     Cleanup,
-    Delivery,
-    DeliveryStatus,
     Event,
     Job,
     JobDocument,
@@ -27,7 +25,7 @@ from pipeline_core.database.models import (
 )
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
-from pipeline_core.jobs.ids import new_delivery_id
+from pipeline_core.hooks import owing
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
@@ -195,19 +193,4 @@ def _deliver(
     if not plugins.of(PluginType.LIFE_HOOK):
         return
     for plugin in plugins.subscribers(header or header_of(session, job.id), JobState(job.state)):
-        delivery_id = new_delivery_id(moment)
-        session.execute(
-            insert(Delivery).values(
-                id=delivery_id,
-                event_id=event_id,
-                subject_id=job.id,
-                sequence=job.event_sequence,
-                plugin_key=plugin.key,
-                status=DeliveryStatus.WAITING,
-                created_at=moment,
-                next_at=moment,
-                published_at=moment,
-                give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
-            )
-        )
-        wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))
+        owing.owe(session, job.id, job.event_sequence, plugin.key, moment, event_id=event_id)
