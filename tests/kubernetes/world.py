@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -147,15 +146,16 @@ def playing(api: Api, namespace: str) -> Iterator[Nodes]:
 
 def wait_ended(service: Installation, job_ids: list[str], seconds: float) -> dict[str, dict[str, Any]]:
     """All these jobs once they have ended and their pods are gone."""
-    left, found = list(job_ids), {}
-    deadline = time.monotonic() + seconds
-    while left:
-        for job_id in list(left):
-            with suppress(OSError):
-                job = service.job(job_id)
-                if job["finishedAt"] and job["cleanup"] in (None, "done"):
-                    found[job_id] = job
-                    left.remove(job_id)
-        assert time.monotonic() < deadline, {one: service.job(one) for one in left}
-        time.sleep(0.2)
+    found: dict[str, dict[str, Any]] = {}
+
+    def all_have() -> bool:
+        for job_id in job_ids:
+            if job_id not in found:
+                with suppress(OSError):
+                    job = service.job(job_id)
+                    if job["finishedAt"] and job["cleanup"] in (None, "done"):
+                        found[job_id] = job
+        return len(found) == len(set(job_ids))
+
+    wait_for(all_have, f"{len(job_ids)} jobs to end and to be cleaned up", seconds)
     return found

@@ -25,6 +25,9 @@ from pipeline_core.taskset.rollup import RollUp, roll_up
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 30.0
+FOREVER = "sleep 300"
+ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
+"""A child in a session of its own that ignores SIGTERM, and whose parent is gone."""
 
 
 def container(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:

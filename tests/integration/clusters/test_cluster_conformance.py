@@ -21,6 +21,7 @@ from pipeline_core.clusters.base import (
 )
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
+    FOREVER,
     all_in,
     carried_through,
     collected,
@@ -38,7 +39,6 @@ from tests.integration.clusters.support import (
     unit,
 )
 
-FOREVER = "sleep 300"
 POD = {"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
 RETRY = {"retry": True, "delay": 0, "maxRetryCount": 2}
 

@@ -19,6 +19,8 @@ from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
+    ESCAPEE,
+    FOREVER,
     alive,
     all_in,
     container,
@@ -34,10 +36,6 @@ from tests.integration.clusters.support import (
     the_end,
     unit,
 )
-
-FOREVER = "sleep 300"
-# A child in a session of its own that ignores SIGTERM, and whose parent is gone.
-ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
 
 
 class PowerCut(BaseException):

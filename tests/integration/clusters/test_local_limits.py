@@ -20,6 +20,8 @@ from pipeline_core.clusters.local.journal import Journal, Key
 from pipeline_core.clusters.local.usage import Used
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
+    ESCAPEE,
+    FOREVER,
     alive,
     all_in,
     container,
@@ -35,10 +37,8 @@ from tests.integration.clusters.support import (
     unit,
 )
 
-FOREVER = "sleep 300"
 BUSY = "while :; do :; done"
 HUNGRY = "exec tail /dev/zero"
-ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
 FIRST = Key(("worker", 0, 0))
 NOWHERE = "PermissionError: [Errno 13] Permission denied: '/sys/fs/cgroup/pipeline'"
 

@@ -14,6 +14,7 @@ from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.journal import Journal, Key
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
+    FOREVER,
     all_in,
     container,
     ended,
@@ -26,8 +27,6 @@ from tests.integration.clusters.support import (
     texts,
     unit,
 )
-
-FOREVER = "sleep 300"
 
 
 def cluster(root: Path, slots: int) -> LocalCluster:
