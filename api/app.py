@@ -10,11 +10,11 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from api import bodies, envelope, openapi, request_ids
 from api.auth import FailureLimit
 from api.blueprint import LIMIT
-from pipeline_core import log
+from pipeline_core.auth import tokens
+from pipeline_core.common import log
 from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
 from pipeline_core.settings import settings
-from pipeline_core.tokens import store
 from workers import publish
 
 
@@ -30,7 +30,8 @@ class Application(Flask):
 def create_app() -> Flask:
     """A new application: it reads the settings, and opens no connection before the first request."""
     from api import resources
-    from api.resources import flows, operations, tokens
+    from api.resources import flows, operations
+    from api.resources import tokens as token_routes
 
     log.configure(settings())
     app = Application("pipeline", static_folder=None)
@@ -38,7 +39,7 @@ def create_app() -> Flask:
     # Every path works with and without a trailing slash, and nothing is ever redirected.
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    app.url_map.converters["token"] = tokens.TokenID
+    app.url_map.converters["token"] = token_routes.TokenID
     app.url_map.converters["flow"] = flows.FlowName
     app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
     request_ids.install(app)
@@ -62,7 +63,7 @@ def check_startup() -> None:
     While the database is away there is nothing to check, and nothing that could be served either.
     """
     with suppress(Unavailable), transaction() as session:
-        store.check_startup(session)
+        tokens.check_startup(session)
 
 
 def _harden(response: Response) -> Response:

@@ -13,11 +13,11 @@ from typing import Final, Literal
 
 from flask import g, request
 
+from pipeline_core.auth import tokens
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import connected
 from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
-from pipeline_core.tokens import store
-from pipeline_core.tokens.actor import Actor
-from pipeline_core.tokens.privileges import Privilege
 
 ADMIN: Final = "admin"
 """Stands where a privilege stands, for what only the admin may do."""
@@ -85,7 +85,7 @@ def authenticate(limit: FailureLimit) -> Actor:
     limit.check(address, credential)
     try:
         with connected() as connection:
-            actor = store.authenticate(connection, credential, address=address, request_id=g.request_id)
+            actor = tokens.authenticate(connection, credential, address=address, request_id=g.request_id)
     except Unauthenticated:
         limit.failed(address, credential)
         raise

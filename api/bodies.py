@@ -7,9 +7,9 @@ from typing import Any
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from pipeline_core import strict_json
+from pipeline_core.common import strict_json
+from pipeline_core.common.strict_json import NotStrict
 from pipeline_core.errors import TooLarge, UnsupportedMediaType, WrongParameter
-from pipeline_core.strict_json import NotStrict
 
 MAX_BYTES = 4 * 1024 * 1024
 READ_BYTES = MAX_BYTES + 1

@@ -11,9 +11,9 @@ from flask import Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from pipeline_core import errors
-from pipeline_core.body import shown
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Code, PipelineError
+from pipeline_core.validation.body import shown
 
 log = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from pipeline_core import gauges, status
 from pipeline_core.errors import Unavailable
-from pipeline_core.gauges import Kind
-from pipeline_core.totals import Histogram, totals
+from pipeline_core.metrics.totals import Histogram, totals
+from pipeline_core.operations import gauges, status
+from pipeline_core.operations.gauges import Kind
 from workers import queues
 
 FRESH_SECONDS = 5.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline_core import signs
-from pipeline_core.problems import problems
+from pipeline_core.operations import heartbeats
+from pipeline_core.operations.health_checks import problems
+from pipeline_core.operations.status import Status
 from pipeline_core.settings import Settings
-from pipeline_core.status import Status
 
 
 def status(now: Status, limits: Settings) -> dict[str, Any]:
@@ -48,6 +48,6 @@ def status(now: Status, limits: Settings) -> dict[str, Any]:
             for key, health in now.circuits.items()
         ],
         "workers": [{"worker": worker, "silentSeconds": silent} for worker, silent in now.workers().items()],
-        "beatSilentSeconds": now.silent.get(signs.BEAT),
+        "beatSilentSeconds": now.silent.get(heartbeats.BEAT),
         "canaries": [{"queue": queue, "silentSeconds": silent} for queue, silent in now.canaries().items()],
     }

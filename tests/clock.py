@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pipeline_core import clock
+from pipeline_core.common import clock
 
 
 class TestClock:

@@ -10,17 +10,16 @@ import pytest
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from pipeline_core import wakeups
-from pipeline_core.clock import now
-from pipeline_core.database import transaction
+from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_flow_id
+from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import StoredFlow
-from pipeline_core.flows import queries, runs
-from pipeline_core.flows.ids import new_flow_id
-from pipeline_core.flows.names import identity
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.database.wakeups import FlowOwed, RunOwed, Wakeup
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.runs import creation, queries
+from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.settings import settings
-from pipeline_core.tokens.actor import SYSTEM
-from pipeline_core.wakeups import FlowOwed, RunOwed, Wakeup
 from tests.installation import Installation, wait_for
 from tests.integration.conftest import forget_settings
 from workers.app import FLOWS, configuration
@@ -65,7 +64,9 @@ def store(entry: Mapping[str, Any], **fields: Any) -> StoredFlow:
 def begin(flow: StoredFlow, trigger: Trigger = Trigger.MANUAL, **fields: Any) -> str:
     """A new run of the flow."""
     with transaction() as session:
-        run_id = runs.create(session, flow, **{"trigger": trigger, "execution_date": now(), "runner": "u1", **fields})
+        run_id = creation.create(
+            session, flow, **{"trigger": trigger, "execution_date": now(), "runner": "u1", **fields}
+        )
     assert run_id
     return run_id
 

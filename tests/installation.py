@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import requests
 
-from api.up.environment import child_environment
-from api.up.listener import Listener
-from api.up.plan import Plan
-from api.up.service import Service
+from pipeline_up.environment import child_environment
+from pipeline_up.listener import Listener
+from pipeline_up.plan import Plan
+from pipeline_up.service import Service
 
 Value = TypeVar("Value")
 PATIENCE = 60.0

@@ -14,7 +14,7 @@ import pytest
 from psycopg2 import sql
 from sqlalchemy.engine import make_url
 
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 
 DROP_SECONDS = 30.0
 
@@ -89,7 +89,7 @@ def _statement(url: str, text: str, *names: str) -> None:
 
 def own_process_ids(directory: Path) -> list[int]:
     """The processes that have this directory in their command line."""
-    from api import processes
+    from pipeline_up import processes
 
     return [
         process.pid

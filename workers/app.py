@@ -15,10 +15,10 @@ from celery.signals import setup_logging, task_prerun, worker_init, worker_proce
 from kombu import Queue
 from kombu.transport.redis import Transport
 
-from pipeline_core import log
+from pipeline_core.common import log
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.order import STAGES, Stage
-from workers.signs import Presence
+from workers.heartbeats import Presence
 
 HOOKS = "hooks"
 FLOWS = "flows"

@@ -1,4 +1,4 @@
-"""Publishing wake-up calls (`pipeline_core.wakeups`) as Celery messages, best effort: whatever is not sent now, because
+"""Publishing wake-up calls (`pipeline_core.database.wakeups`) as Celery messages, best effort: whatever is not sent now, because
 Redis is away, a tick finds in the database and sends later.
 """
 
@@ -11,10 +11,19 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core import faults, wakeups
-from pipeline_core.faults import Point
+from pipeline_core.common import failpoints
+from pipeline_core.common.failpoints import Point
+from pipeline_core.database import wakeups
+from pipeline_core.database.wakeups import (
+    CleanupOwed,
+    DeliveryOwed,
+    FlowOwed,
+    RunOwed,
+    SchedulesOwed,
+    StepOwed,
+    Wakeup,
+)
 from pipeline_core.stages.order import Stage
-from pipeline_core.wakeups import CleanupOwed, DeliveryOwed, FlowOwed, RunOwed, SchedulesOwed, StepOwed, Wakeup
 from workers import chain
 from workers.app import FLOWS, HOOKS, TICKS, app
 
@@ -61,7 +70,7 @@ def send(wakeup: Wakeup) -> None:
         case StepOwed(job_id, epoch, stage, parked_epoch):
             parked = () if parked_epoch is None else chain.take_parked(job_id, parked_epoch)
             if parked:
-                faults.reach(Point.CHAIN_TAKEN)
+                failpoints.reach(Point.CHAIN_TAKEN)
             stages = parked if parked and parked[0] == stage else chain.from_stage(Stage(stage))
             chain.publish(job_id, epoch, stages)
         case DeliveryOwed(delivery_id):

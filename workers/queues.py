@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline_core.operations.status import Queues
 from pipeline_core.settings import settings
-from pipeline_core.status import Queues
 from workers import chain
 from workers.app import queues
 

@@ -15,15 +15,15 @@ from types import FrameType
 
 import structlog
 
-from pipeline_core import log as logs
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import ClusterAway
-from pipeline_core.database.leases import hold, release
+from pipeline_core.common import log as logs
+from pipeline_core.database.locks import hold, release
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import rollup
 from pipeline_core.settings import settings
 from workers import alive, publish
-from workers.turns import take_turns
+from workers.each_job import take_turns
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from api.blueprint import Blueprint, Call
 from api.paging import Page
 from api.schemas.fields import Pages
 from api.schemas.tokens import AuditItem
-from pipeline_core import audit
+from pipeline_core.auth import audit
 from pipeline_core.database import transaction
 
 blueprint = Blueprint("audit", __name__, url_prefix="/v1/audit", description="Who changed what.")

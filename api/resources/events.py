@@ -7,8 +7,8 @@ from flask import Response
 from api import envelope
 from api.blueprint import Blueprint, Call
 from api.schemas import events as forms
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.jobs import feed
-from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("events", __name__, url_prefix="/v1/events", description="Changes of all jobs' states.")
 

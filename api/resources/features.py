@@ -10,9 +10,9 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import Cuts
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
-from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("features", __name__, url_prefix="/v1/features", description="Bundles of plugins.")
 

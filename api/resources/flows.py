@@ -15,13 +15,14 @@ from api.resources.jobs import reason_fault
 from api.schemas import flows as forms
 from api.schemas import runs as run_forms
 from api.schemas.fields import Pages
-from pipeline_core.body import Body, shown
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.flows import flow_store, runs, stored
-from pipeline_core.flows.names import TAKEN
-from pipeline_core.flows.triggers import Trigger
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.flows.notation.names import TAKEN
+from pipeline_core.flows.runs import creation
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.store import flows, lookup
+from pipeline_core.validation.body import Body, shown
 
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
 
@@ -69,7 +70,7 @@ _RUN_BODY = {"variables": {"DAY": "2026-03-01"}, "reason": "late data"}
 def create(call: Call) -> Any:
     """Create a flow from one entry of an import document"""
     with transaction() as session:
-        return {"name": flow_store.create(session, call.body, call.actor)}
+        return {"name": flows.create(session, call.body, call.actor)}
 
 
 @blueprint.operation(
@@ -86,7 +87,7 @@ def import_document(call: Call) -> Any:
     A flow that is there is replaced. Schedules that are new or have changed come in paused.
     """
     with transaction() as session:
-        return {"flows": flow_store.import_document(session, call.body, call.actor)}
+        return {"flows": flows.import_document(session, call.body, call.actor)}
 
 
 @blueprint.operation(
@@ -101,7 +102,7 @@ def import_document(call: Call) -> Any:
 def export(call: Call) -> Any:
     """The import document of flows, as they came in"""
     with transaction() as session:
-        return flow_store.export(session, call.query.get("names", ()), call.actor)
+        return flows.export(session, call.query.get("names", ()), call.actor)
 
 
 @blueprint.operation("GET", "", needs=Privilege.READ_JOB, query=Pages, payload=forms.FlowSummary, paged=True)
@@ -109,7 +110,7 @@ def flow_list(call: Call) -> Page:
     """Flows by name"""
     limit, offset = paging.slice_of(call.query)
     with transaction() as session:
-        found, total = flow_store.listing(session, call.actor, limit=limit, offset=offset)
+        found, total = flows.listing(session, call.actor, limit=limit, offset=offset)
     return paging.page(found, total, call.query)
 
 
@@ -119,7 +120,7 @@ def flow_list(call: Call) -> Page:
 def flow_detail(call: Call, name: str) -> Any:
     """A flow as it came in"""
     with transaction() as session:
-        return stored.visible(session, name, call.actor).entry
+        return lookup.visible(session, name, call.actor).entry
 
 
 @blueprint.operation(
@@ -132,14 +133,14 @@ def flow_detail(call: Call, name: str) -> Any:
 def replace(call: Call, name: str) -> None:
     """Replace a flow; its creator stays, and runs go on with what they began with"""
     with transaction() as session:
-        flow_store.replace(session, name, call.body, call.actor)
+        flows.replace(session, name, call.body, call.actor)
 
 
 @blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, refusals=(404, 409))
 def delete(call: Call, name: str) -> None:
     """Delete a flow with the history of its runs, which must all have ended"""
     with transaction() as session:
-        flow_store.delete(session, name, call.actor)
+        flows.delete(session, name, call.actor)
 
 
 _starting = partial(
@@ -180,9 +181,9 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
     reason = body.text("reason", check=reason_fault)
     body.finish()
     with transaction() as session:
-        run_id = runs.create(
+        run_id = creation.create(
             session,
-            stored.visible(session, name, call.actor, kept=True),
+            lookup.visible(session, name, call.actor, kept=True),
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,

@@ -8,9 +8,9 @@ from api import paging
 from api.blueprint import Blueprint, Call
 from api.paging import Page
 from api.schemas import features as forms
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.hooks import deliveries
-from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("hooks", __name__, url_prefix="/v1/hooks", description="Events on their way to subscribers.")
 

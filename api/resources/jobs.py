@@ -15,12 +15,12 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import jobs as forms
 from api.schemas.plan import JobPlan
-from pipeline_core.body import Body, shown
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import control, detail, plan, queries, submission, trail, views
+from pipeline_core.jobs import control, detail, explanation, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.validation.body import Body, shown
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
 
@@ -75,7 +75,7 @@ def explain(call: Call) -> Any:
     """
     submitted = submission.Submission.parse(call.body)
     with transaction() as session:
-        return plan.explain(session, submitted, call.actor).to_json()
+        return explanation.explain(session, submitted, call.actor).to_json()
 
 
 @blueprint.operation(

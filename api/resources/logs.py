@@ -10,10 +10,10 @@ from api import streaming
 from api.blueprint import Call
 from api.resources.jobs import blueprint
 from api.schemas.jobs import LogQueryParameters
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
 from pipeline_core.jobs import logs
-from pipeline_core.tokens.privileges import Privilege
 
 
 @blueprint.operation(

@@ -13,13 +13,13 @@ from api import metrics, views
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
 from api.schemas.operations import Rotated, Status, Version
-from pipeline_core import health
-from pipeline_core import status as standing
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
 from pipeline_core.features import registry
+from pipeline_core.operations import readiness
+from pipeline_core.operations import status as standing
 from pipeline_core.settings import settings
-from pipeline_core.tokens.privileges import Privilege
 from workers import queues
 
 blueprint = Blueprint("operations", __name__, description="Whether and how the service runs.")
@@ -38,7 +38,7 @@ def healthz(call: Call) -> None:
 @blueprint.operation("GET", "/readyz", needs=None)
 def readyz(call: Call) -> None:
     """Database, Redis and migrations are as they should be"""
-    if missing := health.missing():
+    if missing := readiness.missing():
         not_ready = Unavailable("Not ready: " + "; ".join(f"{name}: {text}" for name, text in missing.items()) + ".")
         not_ready.errors = {name: [text] for name, text in missing.items()}
         raise not_ready

@@ -10,12 +10,12 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import Cuts
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
 from pipeline_core.features.definition import EVERYONE
 from pipeline_core.plugins.health import health
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("plugins", __name__, url_prefix="/v1/plugins", description="The endpoints that are called.")
 

@@ -14,14 +14,15 @@ from api.paging import Page
 from api.resources.flows import blueprint as flows
 from api.resources.jobs import reason_fault
 from api.schemas import runs as forms
-from pipeline_core.body import Body
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
-from pipeline_core.flows import control, logs, queries, stored
-from pipeline_core.flows import metrics as left
-from pipeline_core.flows.states import TaskState
-from pipeline_core.flows.usage import with_usage
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.flows.runs import control, logs, queries
+from pipeline_core.flows.runs import metrics as left
+from pipeline_core.flows.runs.states import TaskState
+from pipeline_core.flows.runs.usage import with_usage
+from pipeline_core.flows.store import lookup
+from pipeline_core.validation.body import Body
 
 blueprint = Blueprint("runs", __name__, url_prefix="/v1/runs", description="Runs of flows.")
 
@@ -40,7 +41,7 @@ _WHY = {"reason": "wrong data"}
 def flow_runs(call: Call, name: str) -> Page:
     """Runs of a flow, the newest first"""
     with transaction() as session:
-        flow = stored.visible(session, name, call.actor)
+        flow = lookup.visible(session, name, call.actor)
         return _page(session, call, flow.key)
 
 

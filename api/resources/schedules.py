@@ -10,11 +10,12 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import schedules as forms
 from api.schemas.fields import Pages
-from pipeline_core.body import Body
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.flows import backfills, scheduling, stored
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.flows.schedules import backfills, scheduling
+from pipeline_core.flows.store import lookup
+from pipeline_core.validation.body import Body
 
 blueprint = Blueprint(
     "schedules", __name__, url_prefix="/v1", description="When flows run, and backfills of their past."
@@ -132,5 +133,5 @@ def change_backfill(call: Call, backfill_id: str) -> Any:
 
 def _state(call: Call, name: str, count: int) -> Any:
     with transaction() as session:
-        flow = stored.visible(session, name, call.actor)
+        flow = lookup.visible(session, name, call.actor)
         return scheduling.upcoming(session, flow, count, now())

@@ -7,9 +7,9 @@ from typing import Any
 from api.blueprint import Blueprint, Call
 from api.openapi import Takes
 from api.schemas import flows as forms
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
-from pipeline_core.flows import template_store
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.flows.store import templates
 
 blueprint = Blueprint("templates", __name__, url_prefix="/v1/templates", description="What tasks are made from.")
 
@@ -36,14 +36,14 @@ def import_templates(call: Call) -> Any:
     image, the arguments and the environment change, not what it does.
     """
     with transaction() as session:
-        return {"templates": template_store.import_templates(session, call.body, call.actor)}
+        return {"templates": templates.import_templates(session, call.body, call.actor)}
 
 
 @blueprint.operation("GET", "", needs=Privilege.READ_JOB, payload=forms.ALL_TEMPLATES, example={"report": _TEMPLATE})
 def template_list(call: Call) -> Any:
     """All templates by name, those that are built in among them"""
     with transaction() as session:
-        return template_store.documents(session)
+        return templates.documents(session)
 
 
 @blueprint.operation(
@@ -52,11 +52,11 @@ def template_list(call: Call) -> Any:
 def template_detail(call: Call, name: str) -> Any:
     """One template"""
     with transaction() as session:
-        return template_store.document(session, name)
+        return templates.document(session, name)
 
 
 @blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404, 409))
 def delete(call: Call, name: str) -> None:
     """Delete a template that no flow uses; one of a built-in name is again what it was before it was imported"""
     with transaction() as session:
-        template_store.delete(session, name, call.actor)
+        templates.delete(session, name, call.actor)

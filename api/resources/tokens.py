@@ -13,9 +13,9 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import tokens as forms
 from api.schemas.fields import Pages
+from pipeline_core.auth import tokens
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
-from pipeline_core.tokens import store
-from pipeline_core.tokens.privileges import Privilege
 
 blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="Who may do what.")
 
@@ -40,7 +40,7 @@ _ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
 def change_admin_password(call: Call) -> None:
     """Change the admin's password; the old one stops working at once"""
     with transaction() as session:
-        store.change_admin_password(session, call.body, call.actor)
+        tokens.change_admin_password(session, call.body, call.actor)
 
 
 @blueprint.operation(
@@ -57,7 +57,7 @@ def change_admin_password(call: Call) -> None:
 def create(call: Call) -> Any:
     """Make a token; it is shown this once"""
     with transaction() as session:
-        token, token_id = store.create(session, call.body, call.actor)
+        token, token_id = tokens.create(session, call.body, call.actor)
     return {"token": token, "id": token_id}
 
 
@@ -73,7 +73,7 @@ def create(call: Call) -> Any:
 def change_privileges(call: Call) -> None:
     """Change what a token allows, at once"""
     with transaction() as session:
-        store.change_privileges(session, call.body, call.actor)
+        tokens.change_privileges(session, call.body, call.actor)
 
 
 @blueprint.operation(
@@ -86,14 +86,14 @@ def change_privileges(call: Call) -> None:
 def delete(call: Call) -> None:
     """Revoke a token by its value or ID"""
     with transaction() as session:
-        store.delete(session, raw=call.body, actor=call.actor)
+        tokens.delete(session, raw=call.body, actor=call.actor)
 
 
 @blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
 def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:
-        store.delete(session, token_id=token_id, actor=call.actor)
+        tokens.delete(session, token_id=token_id, actor=call.actor)
 
 
 @blueprint.operation("GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True)
@@ -101,5 +101,5 @@ def token_list(call: Call) -> Page:
     """Tokens, without their values"""
     limit, offset = paging.slice_of(call.query)
     with transaction() as session:
-        found, total = store.listing(session, limit=limit, offset=offset)
+        found, total = tokens.listing(session, limit=limit, offset=offset)
     return paging.page(found, total, call.query)

@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, Query, Words, nullable_time
-from pipeline_core.flows.names import NAME
+from pipeline_core.flows.notation.names import NAME
 
 _NAME = {"pattern": f"^{NAME.pattern}$"}
 

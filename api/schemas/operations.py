@@ -6,8 +6,8 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
+from pipeline_core.operations.status import Standing
 from pipeline_core.plugins.guard import Circuit
-from pipeline_core.status import Standing
 
 
 class Version(Schema):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, nullable_time
-from pipeline_core.tokens.privileges import NAMES, Privilege
+from pipeline_core.auth.privileges import NAMES, Privilege
 
 PRIVILEGES = validate.OneOf(list(NAMES))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from threading import Event
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, ReplicaReport, Result, Unit, tries
+from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 5.0

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from pipeline_core import wakeups
+from pipeline_core.database import wakeups
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.settings import settings
 

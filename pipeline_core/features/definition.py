@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pipeline_core.body import Body, Check, header_value, shown
 from pipeline_core.errors import UnsupportedPluginType, WrongParameter
 from pipeline_core.plugins.network import check_address
 from pipeline_core.plugins.signing import check_secret
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, merge, parse_selector
 from pipeline_core.settings import Network
+from pipeline_core.validation.body import Body, Check, header_value, shown
 
 EVERYONE = "all"
 """Stands for every author where features are listed, so that no feature and no author may be called so."""

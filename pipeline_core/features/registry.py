@@ -12,10 +12,11 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline_core import audit
-from pipeline_core.audit import Action
-from pipeline_core.body import Body, shown, storable
-from pipeline_core.clock import now
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.audit import Action
+from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.common.encryption import encrypt, rotate
 from pipeline_core.database.models import Feature, Plugin, Registry
 from pipeline_core.errors import Forbidden, NotFound, WrongParameter
 from pipeline_core.features import plugins, snapshot
@@ -28,10 +29,8 @@ from pipeline_core.features.definition import (
     read_type,
 )
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.secrets import encrypt, rotate
 from pipeline_core.settings import settings
-from pipeline_core.times import rfc3339
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.validation.body import Body, shown, storable
 
 
 def register(session: Session, raw: object, actor: Actor) -> None:

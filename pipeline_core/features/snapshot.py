@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import ColumnElement, Connection, Engine, select, true
 from sqlalchemy.orm import Session
 
+from pipeline_core.common.encryption import decrypt
 from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import FailurePolicy, PluginType
-from pipeline_core.secrets import decrypt
 from pipeline_core.selectors import Matcher, Selector, compile, parse_selector
 from pipeline_core.states import JobState
 

@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from pipeline_core import faults, wakeups
-from pipeline_core.clock import now
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.common.failpoints import Point
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
-from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.hooks import alerts
 from pipeline_core.plugins import answers
@@ -25,7 +25,6 @@ from pipeline_core.plugins.client import hook_client
 from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
-from pipeline_core.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,11 @@ def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
     telling = claim(delivery_id, owner)
     if telling is None:
         return None
-    faults.reach(Point.HOOK_CLAIMED, telling.state)
+    failpoints.reach(Point.HOOK_CLAIMED, telling.state)
     verdict = tell(telling)
-    faults.reach(Point.HOOK_TOLD, telling.state)
+    failpoints.reach(Point.HOOK_TOLD, telling.state)
     finish(telling, owner, verdict)
-    faults.reach(Point.HOOK_FINISHED, telling.state)
+    failpoints.reach(Point.HOOK_FINISHED, telling.state)
     return verdict.status
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import audit, wakeups
-from pipeline_core.body import shown
-from pipeline_core.clock import now
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
@@ -20,8 +20,7 @@ from pipeline_core.hooks.deliver import blocked
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.plugins.health import circuit
 from pipeline_core.settings import settings
-from pipeline_core.times import rfc3339
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.validation.body import shown
 
 SHARE = 200
 """Deliveries to one subscriber that are published at a time."""

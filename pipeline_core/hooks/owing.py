@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
+from pipeline_core.common.ids import new_delivery_id
+from pipeline_core.database import wakeups
 from pipeline_core.database.models import Delivery, DeliveryStatus
-from pipeline_core.jobs.ids import new_delivery_id
 from pipeline_core.settings import settings
 
 

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
 
-from pipeline_core import faults
-from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job
-from pipeline_core.faults import Point
 from pipeline_core.jobs import results
 from pipeline_core.settings import settings
 
@@ -30,7 +30,7 @@ def clean_up(job_id: str) -> bool:
         return False
     if not cluster().delete(job_id):
         return False
-    faults.reach(Point.CLUSTER_CLEARED)
+    failpoints.reach(Point.CLUSTER_CLEARED)
     return _note(job_id, cleanup=Cleanup.DONE)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from pipeline_core import audit, wakeups
-from pipeline_core.body import shown
-from pipeline_core.clock import now
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, TrailEntry
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.jobs import lifecycle, rollup
@@ -19,7 +19,7 @@ from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import TrailOutcome
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.validation.body import shown
 
 
 def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:

@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import faults, wakeups
-from pipeline_core.clock import now
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import Point
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, Step, TrailEntry, table
-from pipeline_core.faults import Point
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle, rollup, steps
 from pipeline_core.settings import settings
@@ -174,7 +174,7 @@ def finish(claim: Claim, outcome: Outcome) -> Progress:
         job = _lock(session, claim)
         _write_trail(session, claim, getattr(outcome, "trail", ()))
         progress = _write_outcome(session, job, claim, outcome)
-        faults.reach(Point.STAGE_FINISHING, claim.stage, claim.name)
+        failpoints.reach(Point.STAGE_FINISHING, claim.stage, claim.name)
     return progress
 
 

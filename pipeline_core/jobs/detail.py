@@ -10,13 +10,13 @@ from typing import Any
 from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import Job, JobDocument, JobResult, Replica
 from pipeline_core.jobs.queries import visible
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role, counting, roles
-from pipeline_core.times import rfc3339
-from pipeline_core.tokens.actor import Actor
 
 Left = Mapping[tuple[str, int], Mapping[str, str]]
 

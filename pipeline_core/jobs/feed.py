@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import Row, func, select, update
 from sqlalchemy.orm import Session
 
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import POSITIONS, Event, Job
-from pipeline_core.times import rfc3339
-from pipeline_core.tokens.actor import Actor
 
 PLACED_AT_ONCE = 2_000
 """Events that one reader gives their positions; more are left to the next."""

@@ -9,10 +9,8 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
-from pipeline_core.body import shown
-from pipeline_core.clock import now
-from pipeline_core.database import rows
+from pipeline_core.common.clock import now
+from pipeline_core.database import rows, wakeups
 from pipeline_core.database.models import (
     Cleanup,
     Event,
@@ -30,6 +28,7 @@ from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import TRANSITIONS, JobState
+from pipeline_core.validation.body import shown
 
 _STEP = table(Step)
 _WRITTEN = (table(Event).c.id, select(table(Registry).c.version).scalar_subquery())

@@ -9,8 +9,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import LogQuery
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
 from pipeline_core.errors import Expired, NotFound
@@ -18,8 +20,6 @@ from pipeline_core.jobs.queries import visible
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
-from pipeline_core.times import rfc3339
-from pipeline_core.tokens.actor import Actor
 
 LOOK_SECONDS = 1.0
 """How often a follower looks whether more may come."""

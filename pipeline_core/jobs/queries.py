@@ -11,14 +11,14 @@ from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
 from ulid import base32
 
-from pipeline_core.body import shown
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database.counting import COUNTED, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.validation.body import shown
 
 CLOCK_SLACK = timedelta(minutes=1)
 """How far the time in a job's ID may be from its `created_at`, which another machine's clock may have set."""

@@ -11,9 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import MAX_METRICS, METRICS_FILE, Result
+from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobResult, table
 from pipeline_core.taskset.results import Unfit, read_metrics, read_output

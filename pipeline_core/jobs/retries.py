@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport, Unit
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
 from pipeline_core.jobs import lifecycle

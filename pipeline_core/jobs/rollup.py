@@ -10,15 +10,15 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core import faults, wakeups
-from pipeline_core.clock import now
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import Point
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
-from pipeline_core.faults import Point
-from pipeline_core.jobs import lifecycle, records, retries
-from pipeline_core.jobs.records import Record
+from pipeline_core.jobs import lifecycle, replicas, retries
+from pipeline_core.jobs.replicas import Record
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import retry_policy
@@ -35,7 +35,7 @@ def observe(job_id: str) -> None:
     Raises ClusterAway, Unavailable.
     """
     observation = cluster().observe(job_id)
-    faults.reach(Point.CLUSTER_OBSERVED)
+    failpoints.reach(Point.CLUSTER_OBSERVED)
     with transaction() as session:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
         if job is None:
@@ -87,16 +87,16 @@ def _write_down(told: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, 
             .with_for_update(key_share=True)
         )
         jobs = [job for job in session.scalars(running) if job.attempt == told[job.id].attempt]
-        found = records.read(session, [job.id for job in jobs]) if jobs else {}
+        found = replicas.read(session, [job.id for job in jobs]) if jobs else {}
         changed = {job.id: reports for job in jobs if (reports := found[job.id].take(told[job.id]))}
-        records.write(session, changed)
+        replicas.write(session, changed)
         query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
         documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
         results = {
             job_id: _roll_up(document, found[job_id].known, found[job_id].roles)
             for job_id, document in documents.items()
         }
-        records.write_documents(
+        replicas.write_documents(
             session, {job_id: _changes(found[job_id], result, told[job_id]) for job_id, result in results.items()}
         )
         # All jobs are written at the end, together.
@@ -129,7 +129,7 @@ def _runs(observation: Observation | None) -> bool:
 
 def _lost(session: Session, job: Job) -> Observation:
     """What to make of a job that the cluster knows nothing of: its replicas were deleted behind our back."""
-    known = records.read(session, [job.id])[job.id].known
+    known = replicas.read(session, [job.id])[job.id].known
     return Observation(
         job.id,
         job.attempt,
@@ -154,10 +154,10 @@ def apply(
 
     The replicas that a decided role needs no more, for the caller to delete once the transaction has committed.
     """
-    record = records.read(session, [job.id])[job.id]
-    records.write(session, {job.id: record.take(observation)})
+    record = replicas.read(session, [job.id])[job.id]
+    replicas.write(session, {job.id: record.take(observation)})
     result = _roll_up(document, record.known, record.roles)
-    records.write_documents(session, {job.id: _changes(record, result, observation)})
+    replicas.write_documents(session, {job.id: _changes(record, result, observation)})
     return _judge(session, job, document, record.known, result, header, observation.cleared)
 
 

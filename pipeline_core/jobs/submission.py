@@ -10,16 +10,15 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core import wakeups
-from pipeline_core.body import Body, shown
-from pipeline_core.clock import now
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_job_id
+from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import IdempotencyKey
 from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
-from pipeline_core.jobs.ids import new_job_id
 from pipeline_core.settings import settings
 from pipeline_core.stages import pod_rules
 from pipeline_core.stages.choice import next_of
@@ -27,7 +26,7 @@ from pipeline_core.stages.order import STAGES
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.namespaces import allowed_namespace
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.validation.body import Body, shown
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024

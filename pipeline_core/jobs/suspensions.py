@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
+from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.jobs import control
 from pipeline_core.plugins.answers import OnTimeout
-from pipeline_core.tokens.actor import SYSTEM
 
 
 def due(limit: int) -> list[str]:

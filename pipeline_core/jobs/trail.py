@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database.models import Delivery, Event, TrailEntry
 from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
-from pipeline_core.tokens.actor import Actor
 
 MASK = "***"
 

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Row
 from sqlalchemy.orm import InstrumentedAttribute
 
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, TrailEntry
-from pipeline_core.times import rfc3339
 
 LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.id,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from pipeline_core import strict_json
+from pipeline_core.common import strict_json
+from pipeline_core.common.strict_json import NotStrict
 from pipeline_core.plugins.failures import BadAnswer
 from pipeline_core.plugins.text import clean
-from pipeline_core.strict_json import NotStrict
 
 Word = TypeVar("Word", bound=StrEnum)
 

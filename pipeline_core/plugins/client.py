@@ -13,7 +13,7 @@ from redis import Redis
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity import wait_random_exponential as random_exponential
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.plugins.deadline import Deadline
 from pipeline_core.plugins.failures import BadAnswer, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.plugins.guard import Guard, Health

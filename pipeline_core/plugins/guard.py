@@ -21,11 +21,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from pipeline_core.metrics.totals import Metric, duration_fields
+from pipeline_core.metrics.totals import key as totals_key
 from pipeline_core.plugins import guard_scripts as scripts
 from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.settings import Settings
-from pipeline_core.totals import Metric, duration_fields
-from pipeline_core.totals import key as totals_key
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 Of each plugin Redis holds the calls under way (a sorted set of their ids by the time at which they count as lost), the
 circuit (a hash: `failures` in a row, `cause` of the last, `opened` since when, and the `probe` that may pass although
 it is open, with `probe_until`), and the recent outcomes (a list): KEYS 1, 2 and 3. KEYS 4 is the hash of all plugins'
-totals (`pipeline_core.totals`).
+totals (`pipeline_core.metrics.totals`).
 Times are Redis's own, in milliseconds.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.plugins.packet import Endpoint, header_text
 from pipeline_core.plugins.signing import signature_headers
 

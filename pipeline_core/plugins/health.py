@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.plugins.guard import Circuit, Guard, Health
 from pipeline_core.settings import Settings, settings
-from pipeline_core.times import rfc3339
 
 
 def health(key: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.failures import CallFailed, NoRoom, NotToBeHad

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from pipeline_core import faults
-from pipeline_core.faults import Point
+from pipeline_core.common import failpoints
+from pipeline_core.common.failpoints import Point
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Decision, GateAnswer
 from pipeline_core.stages.asking import Unanswered, answered, ask, budget, encode, ignored_entries, settle
@@ -33,14 +33,14 @@ def run(claim: Claim, renew: Renew) -> Outcome:
         if unwritten:
             renew(unwritten)
             unwritten = []
-            faults.reach(Point.GATE_WRITTEN, claim.name)
+            failpoints.reach(Point.GATE_WRITTEN, claim.name)
         result = ask(claim, gate, body, time.monotonic() + budget([gate]), answers.gate)
         if isinstance(result, Unanswered):
             if outcome := settle([result], ()):
                 return outcome
             unwritten = ignored_entries([result])
             continue
-        faults.reach(Point.GATE_ANSWERED, gate.key, claim.name)
+        failpoints.reach(Point.GATE_ANSWERED, gate.key, claim.name)
         answer = result.value
         entry = replace(result.entry, decision=answer.decision, reason=answer.reason)
         match answer.decision:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_core.body import shown
 from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
-from pipeline_core.strict_json import NotStrict, parse
+from pipeline_core.common.strict_json import NotStrict, parse
+from pipeline_core.validation.body import shown
 
 ECHART = "echart"
 METRICS: Mapping[str, tuple[str, ...]] = {

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import psycopg2
 
-from api.up.plan import HOOK_CONCURRENCY
 from pipeline_core.plugins.types import PluginType
+from pipeline_up.plan import HOOK_CONCURRENCY
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import drain, submit_jobs
 from scripts.benchmarks.results import Result

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg2
 from celery import Celery
 
-from api.up.plan import STAGE_QUEUES
+from pipeline_up.plan import STAGE_QUEUES
 from scripts.benchmarks.stand import Stand, wait_for
 
 QUIET_POLLS = 5
@@ -42,8 +42,8 @@ def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], worker: s
 
 def submit_jobs(count: int, body: Mapping[str, Any]) -> None:
     """Submit from this process, with the messages that go with it."""
+    from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.jobs.submission import Submission, submit
-    from pipeline_core.tokens.actor import SYSTEM
     from workers import publish
 
     publish.install()

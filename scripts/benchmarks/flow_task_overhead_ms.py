@@ -79,12 +79,12 @@ def _deep(tasks: int) -> dict[str, list[str]]:
 
 def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[str, float]:
     """Run a flow: the run's ID, and the seconds from its start to its end."""
-    from pipeline_core.clock import now
+    from pipeline_core.common.clock import now
+    from pipeline_core.common.ids import new_flow_id
     from pipeline_core.database import transaction
     from pipeline_core.database.models import StoredFlow
-    from pipeline_core.flows import runs
-    from pipeline_core.flows.ids import new_flow_id
-    from pipeline_core.flows.triggers import Trigger
+    from pipeline_core.flows.runs import creation
+    from pipeline_core.flows.runs.triggers import Trigger
 
     moment = now()
     flow = StoredFlow(
@@ -100,7 +100,7 @@ def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[s
         session.add(flow)
     started = time.perf_counter()
     with transaction() as session:
-        run_id = runs.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
+        run_id = creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
 
     def ended() -> bool:
         cursor.execute("SELECT state FROM runs WHERE id = %s AND finished_at IS NOT NULL", (run_id,))
@@ -137,8 +137,8 @@ def _a_job(cursor: Cursor, run_id: str) -> dict[str, Any]:
 
 
 def _submit(job: Mapping[str, Any]) -> str:
+    from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.jobs.submission import Submission, submit
-    from pipeline_core.tokens.actor import SYSTEM
 
     return submit(Submission.parse(job), SYSTEM)
 

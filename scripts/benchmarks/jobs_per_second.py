@@ -11,8 +11,8 @@ import sys
 
 from redis import Redis
 
-from api.up.plan import STAGE_CONCURRENCY
-from api.up.service import Service
+from pipeline_up.plan import STAGE_CONCURRENCY
+from pipeline_up.service import Service
 from scripts.benchmarks.drain import drain, jobs_per_second, quiet
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale

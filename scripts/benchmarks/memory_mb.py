@@ -11,8 +11,8 @@ from pathlib import Path
 
 import requests
 
-from api import processes
-from api.up.listener import Listener
+from pipeline_up import processes
+from pipeline_up.listener import Listener
 from scripts.benchmarks.drain import jobs_per_second
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale

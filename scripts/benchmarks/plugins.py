@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pipeline_core.common.clock import parse_rfc3339
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.times import parse_rfc3339
 
 FACTORS = b"[]"
 PASS = b'{"decision": "pass"}'

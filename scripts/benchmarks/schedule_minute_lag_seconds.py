@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg2
 
-from api.up.service import Service
+from pipeline_up.service import Service
 from scripts.benchmarks.results import Result, percentile
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import Stand, standing, wait_for
@@ -63,12 +63,12 @@ def _workers(stand: Stand) -> list[Service]:
 
 
 def _add_flows() -> None:
-    from pipeline_core.clock import now
+    from pipeline_core.common.clock import now
+    from pipeline_core.common.ids import new_flow_id
     from pipeline_core.database import transaction
     from pipeline_core.database.models import StoredFlow
-    from pipeline_core.flows.documents import stored_flow
-    from pipeline_core.flows.ids import new_flow_id
-    from pipeline_core.flows.scheduling import rescheduled
+    from pipeline_core.flows.definition.documents import stored_flow
+    from pipeline_core.flows.schedules.scheduling import rescheduled
 
     with transaction() as session:
         for number in range(FLOWS):
@@ -93,19 +93,19 @@ def _bare() -> float:
     """Seconds that the same runs take to be made and started, one after the other, by nobody else."""
     from sqlalchemy import select
 
-    from pipeline_core.clock import now
+    from pipeline_core.common.clock import now
     from pipeline_core.database import transaction
     from pipeline_core.database.models import StoredFlow
-    from pipeline_core.flows import admit, runs
-    from pipeline_core.flows.triggers import Trigger
+    from pipeline_core.flows.runs import admission, creation
+    from pipeline_core.flows.runs.triggers import Trigger
 
     moment, started = now(), time.perf_counter()
     with transaction() as session:
         flows = session.scalars(select(StoredFlow)).all()
     for flow in flows:
         with transaction() as session:
-            runs.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
-        admit.admit(flow.id)
+            creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
+        admission.admit(flow.id)
     took = time.perf_counter() - started
     with transaction() as session:
         for flow in session.scalars(select(StoredFlow)):

@@ -9,8 +9,9 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipeline_core import clock
-from pipeline_core.flows import admit, firing
+from pipeline_core.common import clock
+from pipeline_core.flows.runs import admission
+from pipeline_core.flows.schedules import firing
 from scripts.benchmarks.schedule_minute_lag_seconds import FILE
 from workers.app import app
 
@@ -19,6 +20,6 @@ def shifted() -> datetime:
     return clock.now() + timedelta(seconds=float(Path(os.environ[FILE]).read_text()))
 
 
-firing.now = admit.now = shifted
+firing.now = admission.now = shifted
 
 __all__ = ["app"]

@@ -14,20 +14,20 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 
-from api.cli.up import server_service
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
-from api.up.environment import child_environment, kept_secret_key
-from api.up.listener import Listener
-from api.up.plan import STAGE_QUEUES, Plan
-from api.up.run import Run
-from api.up.service import Service
-from api.up.supervisor import Change, Supervisor
+from pipeline_cli.up import server_service
+from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.auth.tokens import create
 from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
 from pipeline_core.features import registry
 from pipeline_core.settings import settings
-from pipeline_core.tokens.actor import SYSTEM
-from pipeline_core.tokens.store import create
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
+from pipeline_up.environment import child_environment, kept_secret_key
+from pipeline_up.listener import Listener
+from pipeline_up.plan import STAGE_QUEUES, Plan
+from pipeline_up.run import Run
+from pipeline_up.service import Service
+from pipeline_up.supervisor import Change, Supervisor
 
 READY_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0

@@ -12,8 +12,8 @@ from itertools import chain
 
 import psycopg2
 
-from api.up.listener import Listener
-from api.up.plan import API_THREADS, API_WORKERS
+from pipeline_up.listener import Listener
+from pipeline_up.plan import API_THREADS, API_WORKERS
 from scripts.benchmarks.baselines.table import CREATE
 from scripts.benchmarks.results import Result, percentile, spread
 from scripts.benchmarks.scale import Scale

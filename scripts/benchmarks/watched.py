@@ -92,13 +92,13 @@ def watched(stand: Stand, jobs: int, replicas: int) -> Iterator[Watched]:
 
 def launched(replicas: int) -> str:
     """A job whose replicas wait in the cluster."""
+    from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.clusters.base import Observation, ReplicaReport
     from pipeline_core.jobs import cursor
     from pipeline_core.jobs.submission import Submission, submit
     from pipeline_core.stages.order import Stage
     from pipeline_core.stages.outcomes import Claim, Launched
     from pipeline_core.states import ReplicaState
-    from pipeline_core.tokens.actor import SYSTEM
 
     body = json.loads(json.dumps(JOB))
     body["job"]["spec"]["roles"][0]["replicas"] = replicas

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from pipeline_core.flows import admit, firing, runs
+from pipeline_core.flows.runs import admission, creation
+from pipeline_core.flows.schedules import firing
 from workers.app import app
 
 SPEED = 60
@@ -20,7 +21,7 @@ def hastened() -> datetime:
     return ORIGIN + SPEED * (datetime.now(UTC) - ORIGIN)
 
 
-for module in (admit, firing, runs):
+for module in (admission, firing, creation):
     module.now = hastened  # type: ignore[attr-defined]
 
 

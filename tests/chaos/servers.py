@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from redis import Redis
 
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.installation import wait_for
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipeline_core.faults import Point
+from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.order import STAGES, Stage
 from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import wait_for

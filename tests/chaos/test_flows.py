@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from api.embedded import EmbeddedRedis
+from pipeline_core.common.failpoints import Point
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, StoredRun, StoredTask
-from pipeline_core.faults import Point
+from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import QUICK, supervised
 from tests.flows import at_home_in, begin, entry, store

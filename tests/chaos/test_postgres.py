@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 import requests
 
-from api.embedded import EmbeddedPostgres
+from pipeline_up.embedded import EmbeddedPostgres
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import SUSPENDED, World, a_world
 from tests.installation import wait_for

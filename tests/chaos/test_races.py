@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipeline_core.faults import Point
+from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.order import Stage
 from tests.chaos.world import World, a_world
 from tests.installation import wait_for

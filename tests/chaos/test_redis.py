@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.embedded import EmbeddedRedis
+from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import wait_for

@@ -16,8 +16,8 @@ import psycopg2
 import pytest
 from psycopg2.extras import execute_values
 
-from pipeline_core.clock import now
-from pipeline_core.jobs.ids import new_delivery_id, new_job_id
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_delivery_id, new_job_id
 from tests.installation import Installation, installed, wait_for
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer, serving

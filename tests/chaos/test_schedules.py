@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.flows import backfills
-from pipeline_core.flows.backfills import Request
-from pipeline_core.flows.documents import stored_flow
-from pipeline_core.flows.ids import new_flow_id
-from pipeline_core.flows.scheduling import rescheduled
-from pipeline_core.flows.triggers import Trigger
-from pipeline_core.tokens.actor import SYSTEM
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.schedules import backfills
+from pipeline_core.flows.schedules.backfills import Request
+from pipeline_core.flows.schedules.scheduling import rescheduled
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed, wait_for
 from tests.integration.conftest import forget_settings

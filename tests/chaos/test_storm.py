@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_core.database.migrate import upgrade
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import wait_for

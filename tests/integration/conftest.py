@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.database import engine
+from pipeline_core.metrics.totals import totals
 from pipeline_core.plugins.client import client, hook_client
 from pipeline_core.settings import Settings, settings
-from pipeline_core.totals import totals
 from workers import chain
 
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from api.cli.up import up
-from api.up.plan import Plan
-from api.up.service import Service
+from pipeline_cli.up import up
 from pipeline_core import clusters
+from pipeline_up.plan import Plan
+from pipeline_up.service import Service
 
 API = """
 import http.server, os, socket, sys

@@ -13,9 +13,9 @@ import pytest
 import redis
 from kombu import Connection
 
-from api import processes
-from api.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer, ServerFailed
 from pipeline_core.errors import ConfigurationError
+from pipeline_up import processes
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer, ServerFailed
 from tests.servers import own_process_ids
 
 SERVERS = [EmbeddedPostgres, EmbeddedRedis]
@@ -23,7 +23,7 @@ SERVERS = [EmbeddedPostgres, EmbeddedRedis]
 ABANDON = """
 import os, sys
 from pathlib import Path
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 server = {kind}(Path(sys.argv[1]), durable=False)
 # The server must outlive this process.
 type(server).command = property(lambda self: self.account.command(self.argv, reaches=[self.directory]))
@@ -91,7 +91,7 @@ def test_a_server_left_behind_is_ended_by_the_next_start(kind: type[EmbeddedServ
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_ends_with_the_process_that_started_it(kind: type[EmbeddedServer], tmp_path: Path) -> None:
     start = (
-        "import os, sys; from pathlib import Path; from api.embedded import *\n"
+        "import os, sys; from pathlib import Path; from pipeline_up.embedded import *\n"
         f"{kind.__name__}(Path(sys.argv[1]), durable=False).start(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", start, str(tmp_path / "server")], check=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from api import processes
+from pipeline_up import processes
 from tests.servers import own_process_ids
 
 PATIENCE = 40.0

@@ -12,7 +12,7 @@ from pipeline_core.clusters.base import ClusterAway, Unit
 from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.told import Told
+from pipeline_core.clusters.kubernetes.observations import Told
 from tests.integration.clusters.support import eventually, script_unit
 from tests.kubernetes.conftest import LIMITS
 from tests.kubernetes.kubelet import Kubelet

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.body import Body, header_value, shown, storable
 from pipeline_core.errors import MissingParameter, PipelineError, UnsupportedPluginType, WrongParameter
+from pipeline_core.validation.body import Body, header_value, shown, storable
 
 TEXT = st.text("abc.\x00\n\ud800é😀", max_size=5)
 JSON = st.recursive(

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core import faults
+from pipeline_core.common import failpoints
+from pipeline_core.common.failpoints import Point
 from pipeline_core.errors import ConfigurationError
-from pipeline_core.faults import Point
 
-PROGRAM = "from pipeline_core import faults; faults.reach(faults.Point.STAGE_CLAIMED, 'gates', 'train')"
+PROGRAM = (
+    "from pipeline_core.common import failpoints; failpoints.reach(failpoints.Point.STAGE_CLAIMED, 'gates', 'train')"
+)
 
 
 def reach(directory: Path, fault: str) -> int:
@@ -24,7 +26,7 @@ def reach(directory: Path, fault: str) -> int:
 
 def test_a_fault_happens_so_many_times_over_all_processes(tmp_path: Path) -> None:
     codes = [reach(tmp_path, "stage.claimed@gates:exit:2") for _ in range(4)]
-    assert codes == [faults.EXIT_CODE, faults.EXIT_CODE, 0, 0]
+    assert codes == [failpoints.EXIT_CODE, failpoints.EXIT_CODE, 0, 0]
 
 
 @pytest.mark.parametrize("fault", ["stage.claimed@bind:exit", "stage.claimed@gates@other:exit", "stage.finished:exit"])
@@ -33,7 +35,7 @@ def test_elsewhere_nothing_happens(tmp_path: Path, fault: str) -> None:
 
 
 def test_what_is_asked_for_is_read_with_its_labels_and_times() -> None:
-    first, second = faults.parse("stage.claimed@gates@train:exit, hook.told:sleep=0.5:3")
+    first, second = failpoints.parse("stage.claimed@gates@train:exit, hook.told:sleep=0.5:3")
     assert (first.point, first.labels, first.times) == (Point.STAGE_CLAIMED, {"gates", "train"}, 1)
     assert (second.action, second.times) == ("sleep=0.5", 3)
 
@@ -43,8 +45,8 @@ def test_what_is_asked_for_is_read_with_its_labels_and_times() -> None:
 )
 def test_what_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="PIPELINE_FAULT"):
-        faults.parse(text)
+        failpoints.parse(text)
 
 
 def test_nothing_is_planned_unless_asked_for() -> None:
-    faults.reach(Point.STAGE_CLAIMED, "gates")
+    failpoints.reach(Point.STAGE_CLAIMED, "gates")

@@ -8,7 +8,7 @@ import logging
 import pytest
 import structlog
 
-from pipeline_core import log
+from pipeline_core.common import log
 from pipeline_core.settings import Settings
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from cryptography.fernet import Fernet
 
+from pipeline_core.common.encryption import decrypt, encrypt
 from pipeline_core.errors import ConfigurationError
-from pipeline_core.secrets import decrypt, encrypt
 from pipeline_core.settings import settings
 
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))

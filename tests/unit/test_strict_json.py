@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.strict_json import MAX_DEPTH, NotStrict, parse
+from pipeline_core.common.strict_json import MAX_DEPTH, NotStrict, parse
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 DOCUMENTS = st.recursive(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from pipeline_core.times import parse_rfc3339, rfc3339
+from pipeline_core.common.clock import parse_rfc3339, rfc3339
 
 
 def test_times_are_shown_in_utc_with_z() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline_core.clusters.base import ClusterAway
-from workers.turns import MISSES, take_turns
+from workers.each_job import MISSES, take_turns
 
 JOBS = [f"j{number}" for number in range(40)]
 

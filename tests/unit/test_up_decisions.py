@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from api.cli import up
-from api.embedded import postgres, redis
-from api.up import flower
-from api.up.environment import child_environment, kept_secret_key
-from api.up.listener import Listener
-from api.up.logs import rotate, tail
-from api.up.plan import Plan
-from api.up.service import backoff
-from api.up.supervisor import describe
+from pipeline_cli import up
 from pipeline_core.clusters.local import launcher
 from pipeline_core.errors import ConfigurationError
+from pipeline_up import flower
+from pipeline_up.embedded import postgres, redis
+from pipeline_up.environment import child_environment, kept_secret_key
+from pipeline_up.listener import Listener
+from pipeline_up.logs import rotate, tail
+from pipeline_up.plan import Plan
+from pipeline_up.service import backoff
+from pipeline_up.supervisor import describe
 
 
 def plan(**changes: object) -> Plan:

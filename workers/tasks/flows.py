@@ -9,7 +9,8 @@ import structlog
 
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Unavailable
-from pipeline_core.flows import admit, firing, progress, step
+from pipeline_core.flows.runs import admission, steps
+from pipeline_core.flows.schedules import backfill_progress, firing
 from workers.app import app
 
 log = structlog.get_logger(__name__)
@@ -33,7 +34,7 @@ def or_later(task: Callable[[str], None]) -> Callable[[str], None]:
 def advance(run_id: str) -> None:
     """Take in what has become of a run's jobs, and carry out what follows."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
-    step.advance(run_id)
+    steps.advance(run_id)
 
 
 @app.task(name="flow.admit")
@@ -41,9 +42,9 @@ def advance(run_id: str) -> None:
 def admit_runs(flow_id: str) -> None:
     """Let the runs of a flow start that may, and its backfill come on: one of its runs has ended, or there are new ones."""
     structlog.contextvars.bind_contextvars(flow_id=flow_id)
-    for run_id in admit.admit(flow_id):
+    for run_id in admission.admit(flow_id):
         log.info("run started", run_id=run_id)
-    progress.look_at(flow_id)
+    backfill_progress.look_at(flow_id)
 
 
 @app.task(name="flow.help")

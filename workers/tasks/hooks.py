@@ -9,7 +9,7 @@ from celery import Task
 
 from pipeline_core.errors import Unavailable
 from pipeline_core.hooks.deliver import deliver
-from pipeline_core.totals import Metric, totals
+from pipeline_core.metrics.totals import Metric, totals
 from workers.app import app
 
 log = structlog.get_logger(__name__)

@@ -12,19 +12,19 @@ from celery import Task
 from celery.exceptions import Ignore, SoftTimeLimitExceeded
 from celery.signals import task_postrun
 
-from pipeline_core import faults
+from pipeline_core.common import failpoints
+from pipeline_core.common.failpoints import Point
 from pipeline_core.errors import Unavailable
-from pipeline_core.faults import Point
 from pipeline_core.jobs import cleanup, cursor
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal
+from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
 from pipeline_core.stages.order import STAGES, Stage
 from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
-from pipeline_core.totals import Metric, totals
 from workers import chain
 from workers.app import app, stage_task
-from workers.heartbeat import beating
+from workers.lease_renewal import beating
 
 log = structlog.get_logger(__name__)
 
@@ -51,10 +51,10 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
                 raise Ignore
         structlog.contextvars.bind_contextvars(request_id=claim.request_id)
         with beating(claim):
-            faults.reach(Point.STAGE_CLAIMED, stage, claim.name)
+            failpoints.reach(Point.STAGE_CLAIMED, stage, claim.name)
             result = outcome(claim)
         progress = cursor.finish(claim, result)
-        faults.reach(Point.STAGE_FINISHED, stage, claim.name)
+        failpoints.reach(Point.STAGE_FINISHED, stage, claim.name)
     except Unavailable as error:
         # The step stays owed: its lease runs out, or it was never taken, and a tick brings it back.
         log.warning("stage given up: the database is away", error=error.message)
@@ -73,9 +73,9 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
                 chain.publish(job_id, epoch, chain.from_stage(following))
         case Parked(parked_epoch, stages):
             log.info("job suspended")
-            faults.reach(Point.CHAIN_PARKING, claim.name)
+            failpoints.reach(Point.CHAIN_PARKING, claim.name)
             chain.park(job_id, parked_epoch, stages)
-            faults.reach(Point.CHAIN_PARKED, claim.name)
+            failpoints.reach(Point.CHAIN_PARKED, claim.name)
             raise Ignore
         case _ if task.request.chain:
             # After the last stage there is nothing to keep back, and Celery takes long over an exception.
@@ -84,7 +84,7 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
 
 @task_postrun.connect
 def _sent(args: tuple[object, ...], **_: object) -> None:
-    faults.reach(Point.STAGE_SENT, *map(str, args))
+    failpoints.reach(Point.STAGE_SENT, *map(str, args))
 
 
 def outcome(claim: Claim) -> Outcome:
@@ -94,7 +94,7 @@ def outcome(claim: Claim) -> Outcome:
         return Fail(trail=(), reason=f"The stage {claim.stage} was begun {tries} times and its worker ended each time.")
     try:
         result = RUN[claim.stage](claim)
-        faults.reach(Point.STAGE_ANSWERED, claim.stage, claim.name)
+        failpoints.reach(Point.STAGE_ANSWERED, claim.stage, claim.name)
         return result
     except SoftTimeLimitExceeded:
         return Postpone(reason=f"The stage {claim.stage} ran out of time and is tried again.", seconds=5.0)

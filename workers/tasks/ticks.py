@@ -12,22 +12,25 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core import faults, retention
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import Point
 from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.errors import Unavailable
-from pipeline_core.faults import Point
-from pipeline_core.flows import admit, attempts, firing, progress, step
+from pipeline_core.flows.runs import admission, attempts
+from pipeline_core.flows.runs import steps as run_steps
+from pipeline_core.flows.schedules import backfill_progress, firing
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
+from pipeline_core.metrics.totals import Metric, totals
+from pipeline_core.operations import retention
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import STAGES
-from pipeline_core.totals import Metric, totals
-from pipeline_core.wakeups import Wakeup
 from workers import chain, publish, queues
 from workers.app import CANARY, FLOWS, HOOKS, app, stage_queue
-from workers.turns import take_turns
+from workers.each_job import take_turns
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +67,7 @@ def has_room(names: list[str]) -> bool:
 def send(tick: str, found: Sequence[Wakeup]) -> int:
     """Send what a sweep has found; how much that was."""
     if found:
-        faults.reach(Point.TICK_FOUND, tick)
+        failpoints.reach(Point.TICK_FOUND, tick)
         publish.publish(found)
     return len(found)
 
@@ -90,7 +93,7 @@ def owed_runs() -> int:
     """Send the runs that owe something or were told something, and that nobody seems to be at work on."""
     if not has_room([FLOWS]):
         return 0
-    return send("flows", [*attempts.due(BATCH), *step.unheard(BATCH)])
+    return send("flows", [*attempts.due(BATCH), *run_steps.unheard(BATCH)])
 
 
 @tick("tick.admissions")
@@ -98,7 +101,7 @@ def waiting_flows() -> int:
     """Send the flows whose runs wait."""
     if not has_room([FLOWS]):
         return 0
-    return send("admissions", admit.waiting(BATCH))
+    return send("admissions", admission.waiting(BATCH))
 
 
 @tick("tick.give-up")
@@ -145,9 +148,9 @@ def make_due_runs() -> int:
 @tick("tick.backfills")
 def come_on() -> int:
     """Let the backfills that are running come on."""
-    running = progress.running(BATCH)
+    running = backfill_progress.running(BATCH)
     for flow_id in running:
-        progress.look_at(flow_id)
+        backfill_progress.look_at(flow_id)
     return len(running)
 
 

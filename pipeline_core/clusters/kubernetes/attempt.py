@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import (
     ForeignObject,
     Observation,
@@ -27,6 +26,7 @@ from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, u
 from pipeline_core.clusters.kubernetes.podview import PodView, Step, moment, next_step
 from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
 from pipeline_core.clusters.kubernetes.translation import Judgement, count_results, judge
+from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import active_deadline, collects
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import structlog
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.clusters.kubernetes.api import Api, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveAway, RunLog
 from pipeline_core.clusters.kubernetes.objects import JOB
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
 from pipeline_core.clusters.kubernetes.podview import Container, PodView
+from pipeline_core.common.clock import now
 
 log = structlog.get_logger(__name__)
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway, ReplicaReport
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.podlogs import container_log
 from pipeline_core.clusters.kubernetes.podview import SETTLING_SECONDS, PodView
 from pipeline_core.clusters.kubernetes.translation import DIAGNOSTICS_BYTES
+from pipeline_core.common.clock import now
 
 MESSAGE_LINES = 80
 """A termination message that falls back to the log has at most so many lines.

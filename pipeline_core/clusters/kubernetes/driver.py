@@ -8,7 +8,6 @@ from threading import Event
 
 import structlog
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import (
     ClusterAway,
     ForeignObject,
@@ -25,10 +24,11 @@ from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.attempt import Attempt
 from pipeline_core.clusters.kubernetes.collecting import Archiving, Collector
+from pipeline_core.clusters.kubernetes.observations import Told
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
-from pipeline_core.clusters.kubernetes.told import Told
 from pipeline_core.clusters.kubernetes.usage import usage_of
+from pipeline_core.common.clock import now
 
 log = structlog.get_logger(__name__)
 

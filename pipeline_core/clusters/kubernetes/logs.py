@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from pipeline_core.clock import now
 from pipeline_core.clusters import logs as merging
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, Observation, ReplicaKey
 from pipeline_core.clusters.kubernetes.api import Api
@@ -19,6 +18,7 @@ from pipeline_core.clusters.kubernetes.objects import try_of_name
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
 from pipeline_core.clusters.kubernetes.podview import Container, PodView
 from pipeline_core.clusters.logs import Try
+from pipeline_core.common.clock import now
 
 POLL_SECONDS = 1.0
 

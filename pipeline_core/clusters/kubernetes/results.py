@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import (
     MAX_OUTPUT,
     METRICS_FILE,
@@ -24,6 +23,7 @@ from pipeline_core.clusters.kubernetes.podlogs import container_log
 from pipeline_core.clusters.kubernetes.podview import PodView
 from pipeline_core.clusters.kubernetes.rules import Limits
 from pipeline_core.clusters.kubernetes.translation import judge
+from pipeline_core.common.clock import now
 
 MESSAGES_BYTES = 12 * 1024
 """What the termination messages of a pod's containers have together; each has its equal part, and no more than MAX_OUTPUT.

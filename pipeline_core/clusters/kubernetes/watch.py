@@ -16,7 +16,7 @@ import urllib3
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.clusters.kubernetes.api import METADATA_LIST, Api, ApiError, refusals
 from pipeline_core.clusters.kubernetes.objects import JOB, STOPPED
-from pipeline_core.clusters.kubernetes.told import Told
+from pipeline_core.clusters.kubernetes.observations import Told
 
 SIGN_OF_LIFE_SECONDS = 5.0
 STOP_POLL_SECONDS = 0.25

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.clock import now
 from pipeline_core.clusters import base
 from pipeline_core.clusters.base import Observation, ReplicaReport, Result
 from pipeline_core.clusters.local import results
@@ -23,6 +22,7 @@ from pipeline_core.clusters.local.files import AttemptFiles, write_durably
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
 from pipeline_core.clusters.local.launcher import start_supervisor
 from pipeline_core.clusters.local.usage import Used, usage
+from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 
 ADDRESS = "127.0.0.1"

@@ -16,6 +16,7 @@ from pipeline_core.database.models.flows import (
     TaskAttempt,
     TemplateRevision,
 )
+from pipeline_core.database.models.heartbeats import Sign
 from pipeline_core.database.models.jobs import (
     Cleanup,
     IdempotencyKey,
@@ -27,7 +28,6 @@ from pipeline_core.database.models.jobs import (
     TrailEntry,
 )
 from pipeline_core.database.models.leases import Lease
-from pipeline_core.database.models.signs import Sign
 from pipeline_core.database.models.tokens import AdminPassword, Token
 
 __all__ = [

@@ -14,10 +14,10 @@ from sqlalchemy import text
 from werkzeug.test import TestResponse
 
 from api.app import create_app
-from pipeline_core import log, wakeups
-from pipeline_core.database import transaction
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common import log
+from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings
-from pipeline_core.tokens.privileges import Privilege
 from workers import publish
 
 EMPTIED = (

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from api import metrics
-from pipeline_core import gauges
-from pipeline_core.gauges import Kind
 from pipeline_core.hooks.deliveries import DeliveryStatus
+from pipeline_core.operations import gauges
+from pipeline_core.operations.gauges import Kind
 from pipeline_core.plugins.guard import Circuit, Outcome
 
 ROOT = Path(__file__).parents[3]

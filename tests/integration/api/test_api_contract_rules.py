@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Job
 from pipeline_core.hooks import deliveries

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
-from pipeline_core.jobs.ids import new_job_id
 
 
 def insert(count: int) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.auth.privileges import Privilege
 
 
 def test_a_client_goes_on_with_the_cursor_of_the_answer_before(admin: Any) -> None:

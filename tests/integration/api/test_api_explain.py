@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, Step
-from pipeline_core.tokens.privileges import Privilege
 from tests.jobs import taskset
 
 JOB: dict[str, Any] = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}

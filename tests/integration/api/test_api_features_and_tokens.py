@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.auth.privileges import Privilege
 
 
 def feature(name: str, author: str = "platform", **fields: Any) -> dict[str, Any]:

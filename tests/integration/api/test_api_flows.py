@@ -13,12 +13,13 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, TemplateRevision
-from pipeline_core.flows import flow_store, template_store
-from pipeline_core.flows.documents import written
+from pipeline_core.flows.definition.documents import written
+from pipeline_core.flows.store import flows as flow_store
+from pipeline_core.flows.store import templates as template_store
 from pipeline_core.settings import Settings
-from pipeline_core.tokens.privileges import Privilege
 
 CASES = Path(__file__).parents[2] / "cases" / "flows"
 FILES = sorted(path.name for path in CASES.glob("case*.json"))

@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import update
 
 from api import streaming
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, NoSuchAttempt
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
 from pipeline_core.jobs import logs
-from pipeline_core.jobs.ids import new_job_id
-from pipeline_core.tokens.privileges import Privilege
 
 TASKSET: dict[str, Any] = {
     "apiVersion": "octopus.openi.pcl.cn/v1alpha1",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.auth.privileges import Privilege
 
 NEEDS = {
     ("POST", "/v1/job"): "write_job",

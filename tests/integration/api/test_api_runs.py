@@ -10,15 +10,14 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
-from pipeline_core import wakeups
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogLine, LogQuery
-from pipeline_core.database import transaction
+from pipeline_core.common.clock import now
+from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import RunDocument
-from pipeline_core.flows import logs
+from pipeline_core.database.wakeups import Wakeup
+from pipeline_core.flows.runs import logs
 from pipeline_core.states import JobState
-from pipeline_core.tokens.privileges import Privilege
-from pipeline_core.wakeups import Wakeup
 from tests import flows
 from tests.integration.flows.conftest import Engine
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow
-from pipeline_core.flows.documents import stored_flow
-from pipeline_core.flows.ids import new_flow_id
-from pipeline_core.flows.scheduling import rescheduled
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.schedules.scheduling import rescheduled
 from tests.integration.api.conftest import Client
 
 SCHEDULE = "/v1/flows/sales/schedule"

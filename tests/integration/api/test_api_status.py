@@ -12,16 +12,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
 from api import metrics
-from pipeline_core import canaries, signs, status
-from pipeline_core.clock import now
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Job, Sign, Step
-from pipeline_core.jobs.ids import new_delivery_id
+from pipeline_core.metrics.totals import Metric, totals
+from pipeline_core.operations import heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.failures import NotToBeHad
 from pipeline_core.settings import settings
-from pipeline_core.tokens.privileges import Privilege
-from pipeline_core.totals import Metric, totals
 from tests.flows import begin, entry, store
 
 AWAY = "redis://127.0.0.1:1/0"
@@ -64,8 +64,8 @@ def silence(name: str, seconds: float) -> None:
 
 
 def alive() -> None:
-    for name in (signs.BEAT, f"{canaries.PREFIX}ticks", f"{signs.WORKER}stages1@here"):
-        signs.give(name)
+    for name in (heartbeats.BEAT, f"{queue_probes.PREFIX}ticks", f"{heartbeats.WORKER}stages1@here"):
+        heartbeats.give(name)
 
 
 def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
@@ -158,9 +158,9 @@ def test_all_is_well_when_everybody_is_heard_of(admin: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "metric", "problem"),
     [
-        (signs.BEAT, "pipeline_beat_silent_seconds", "Beat was last heard of 900 s ago."),
+        (heartbeats.BEAT, "pipeline_beat_silent_seconds", "Beat was last heard of 900 s ago."),
         (
-            f"{canaries.PREFIX}ticks",
+            f"{queue_probes.PREFIX}ticks",
             'pipeline_canary_silent_seconds{queue="ticks"}',
             "The last canary came through the queue ticks 900 s ago",
         ),

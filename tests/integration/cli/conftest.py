@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
-from api.cli import main
+from pipeline_cli import main
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.cli import logs
+from pipeline_cli import logs
 
 JOB = {"kind": "TFJob", "metadata": {"name": "mnist"}, "spec": {}}
 DETAIL: dict[str, Any] = {

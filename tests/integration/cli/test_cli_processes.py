@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = "from api.cli import main; main(prog_name='pipeline')"
+PROGRAM = "from pipeline_cli import main; main(prog_name='pipeline')"
 
 
 def start(url: str, *words: str, stdout: Any = subprocess.PIPE) -> subprocess.Popen[str]:

@@ -17,7 +17,7 @@ import schemathesis
 from schemathesis import Case, HookContext
 from schemathesis.generation import GenerationMode
 
-from pipeline_core.flows.names import NAME
+from pipeline_core.flows.notation.names import NAME
 
 PASSWORD = "the password of this run"
 

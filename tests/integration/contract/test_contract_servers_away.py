@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from api.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_core.database.migrate import upgrade
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.installation import Installation, installed, wait_for
 from tests.jobs import taskset
 

@@ -12,7 +12,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from api.cli import main
+from pipeline_cli import main
 
 BEHAVIOUR = os.environ["FAKE_SERVICE"]
 ENDING = {"hangs": "running", "fails": "failed"}.get(BEHAVIOUR, "succeeded")

@@ -15,10 +15,10 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError
 from sqlalchemy import text
 
-from api.embedded import EmbeddedRedis
-from api.embedded.redis import _program, free_port
 from pipeline_core.database import migrate
 from pipeline_core.database.engine import make_engine
+from pipeline_up.embedded import EmbeddedRedis
+from pipeline_up.embedded.redis import _program, free_port
 from tests.chaos.servers import restartable
 from tests.installation import installed, wait_for
 from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of

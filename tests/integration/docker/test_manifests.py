@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from api.up.plan import DRAIN_SECONDS
 from pipeline_core.settings import Settings, variable
+from pipeline_up.plan import DRAIN_SECONDS
 from tests.manifests import KUSTOMIZE, ROOT, Manifest, a_trial, filled_in, name_of, of_kind, pod_of, rendered
 
 EXAMPLES = ("plugins", "volcano", "volcano/jobs")

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from pipeline_core import wakeups
-from pipeline_core.database import transaction
+from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, StoredRun, StoredTask, TaskAttempt
-from pipeline_core.flows import admit, step
+from pipeline_core.database.wakeups import FlowOwed, RunOwed, Wakeup
+from pipeline_core.flows.runs import admission, steps
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import Settings
 from pipeline_core.states import JobState
-from pipeline_core.wakeups import FlowOwed, RunOwed, Wakeup
 
 WAY = {
     JobState.SUCCEEDED: (JobState.RUNNING, JobState.SUCCEEDED),
@@ -38,9 +37,9 @@ class Engine:
         while self.noted:
             match self.noted.pop(0):
                 case RunOwed(run_id):
-                    step.advance(run_id)
+                    steps.advance(run_id)
                 case FlowOwed(flow_id):
-                    admit.admit(flow_id)
+                    admission.admit(flow_id)
 
     def turn(self, run_id: str, task: str, state: JobState, *, reason: str = "") -> None:
         """The job of a task's latest attempt goes the way to this state, and the engine hears of it."""

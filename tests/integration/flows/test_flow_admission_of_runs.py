@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import event
 
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import engine as database
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.flows import admit, control
-from pipeline_core.flows.ids import new_run_id
-from pipeline_core.flows.states import RunState
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.flows.runs import admission, control
+from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine
 
@@ -118,7 +118,7 @@ def test_a_long_past_is_not_read(engine: Engine) -> None:
 
     event.listen(database.engine(), "after_cursor_execute", count)
     try:
-        assert admit.admit(flow.id) == runs[:1]
+        assert admission.admit(flow.id) == runs[:1]
     finally:
         event.remove(database.engine(), "after_cursor_execute", count)
     assert rows < 50

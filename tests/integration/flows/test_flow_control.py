@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
-from pipeline_core.flows import control, queries, runs
-from pipeline_core.flows.states import RunState, TaskState
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.flows.runs import control, creation, queries
+from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine
 
@@ -49,7 +49,7 @@ def test_a_point_of_the_schedule_is_run_once_and_a_person_as_often_as_they_wish(
 
     def start(trigger: Trigger) -> str | None:
         with transaction() as session:
-            return runs.create(session, flow, trigger=trigger, execution_date=moment, runner="u1")
+            return creation.create(session, flow, trigger=trigger, execution_date=moment, runner="u1")
 
     assert start(Trigger.SCHEDULE)
     assert start(Trigger.SCHEDULE) is None

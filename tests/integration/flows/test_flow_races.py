@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select, update
 
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Job, RunSignal, StoredRun, TaskAttempt, TemplateRevision
-from pipeline_core.flows import admit, attempts, control, ports, step
+from pipeline_core.database.wakeups import FlowOwed, RunOwed
+from pipeline_core.flows.runs import admission, attempts, control, ports, steps
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
-from pipeline_core.wakeups import FlowOwed, RunOwed
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine
 
@@ -41,8 +41,8 @@ def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
     with transaction() as session:
         flow_id = session.get_one(StoredRun, run_id).flow_id
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(admit.admit, [flow_id] * 8))
-        list(pool.map(step.advance, [run_id] * 16))
+        list(pool.map(admission.admit, [flow_id] * 8))
+        list(pool.map(steps.advance, [run_id] * 16))
     assert jobs_by_name(run_id) == Counter({f"crowd-{task}": 1 for task in WIDE})
 
 
@@ -57,7 +57,7 @@ def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
             job = lifecycle.lock(session, job_id)
             lifecycle.transition(session, job, JobState.RUNNING, reason="")
             lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
-        step.advance(run_id)
+        steps.advance(run_id)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, WIDE))
@@ -74,8 +74,8 @@ def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     before = stands(engine, run_id)
     for _ in range(3):
-        step.advance(run_id)
-        admit.admit(engine.run(run_id).flow_id)
+        steps.advance(run_id)
+        admission.admit(engine.run(run_id).flow_id)
     assert stands(engine, run_id) == before
     assert set(jobs_by_name(run_id).values()) == {1}
 
@@ -96,7 +96,7 @@ def test_stop_and_the_end_of_a_job_at_once_end_the_run_one_way(engine: Engine) -
 
 def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine: Engine) -> None:
     run_id = begin(store(entry("early", {"a": []})))
-    admit.admit(engine.run(run_id).flow_id)
+    admission.admit(engine.run(run_id).flow_id)
     control.stop(run_id, ADMIN)
     engine.go()
     assert jobs_by_name(run_id) == Counter()
@@ -108,29 +108,29 @@ def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
     flow = store(entry("lost", {"a": []}))
     run_id = begin(flow)
     engine.noted.clear()
-    assert FlowOwed(flow.id) in admit.waiting(100)
-    admit.admit(flow.id)
+    assert FlowOwed(flow.id) in admission.waiting(100)
+    admission.admit(flow.id)
     engine.noted.clear()
     assert RunOwed(run_id) not in attempts.due(100)
     with transaction() as session:
         session.execute(update(TaskAttempt).where(TaskAttempt.run_id == run_id).values(due_at=now()))
     assert RunOwed(run_id) in attempts.due(100)
     assert RunOwed(run_id) not in attempts.due(100)
-    step.advance(run_id)
+    steps.advance(run_id)
     engine.noted.clear()
     with transaction() as session:
         job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
         lifecycle.transition(session, job, JobState.RUNNING, reason="")
     engine.noted.clear()
-    assert RunOwed(run_id) not in step.unheard(100)
+    assert RunOwed(run_id) not in steps.unheard(100)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunOwed(run_id) in step.unheard(100)
+    assert RunOwed(run_id) in steps.unheard(100)
     control.stop(run_id, ADMIN)
     control.clear(run_id, ADMIN)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunOwed(run_id) not in step.unheard(100)
+    assert RunOwed(run_id) not in steps.unheard(100)
     with transaction() as session:
         assert session.scalars(select(RunSignal)).all() == []
 
@@ -171,5 +171,5 @@ def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.Monke
     assert engine.jobs(run_id, "c") == [], "something of the job may be left in the cluster"
     with transaction() as session:
         session.get_one(Job, engine.jobs(run_id, "a")[0]).cleanup = Cleanup.DONE
-    step.advance(run_id)
+    steps.advance(run_id)
     assert len(engine.jobs(run_id, "c")) == 1

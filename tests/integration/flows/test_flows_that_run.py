@@ -12,7 +12,7 @@ import pytest
 import requests
 from click.testing import CliRunner, Result
 
-from api.cli import main
+from pipeline_cli import main
 from tests import flows
 from tests.installation import Installation, installed, wait_for
 from tests.servers import fresh_database

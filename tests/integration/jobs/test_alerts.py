@@ -10,17 +10,17 @@ import pytest
 from sqlalchemy import select, text, update
 from standardwebhooks import Webhook
 
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_flow_id, new_run_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, StoredFlow, StoredRun
-from pipeline_core.flows import alerting
-from pipeline_core.flows.documents import stored_flow
-from pipeline_core.flows.ids import new_flow_id, new_run_id
-from pipeline_core.flows.states import RunState
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.runs import alerts as run_alerts
+from pipeline_core.flows.runs.states import RunState
 from pipeline_core.hooks import alerts, deliveries
 from pipeline_core.hooks.deliver import deliver
 from pipeline_core.settings import Settings
-from pipeline_core.tokens.actor import SYSTEM
 from tests.integration.conftest import forget_settings
 from tests.plugin_server import PluginServer, serving
 
@@ -74,7 +74,7 @@ def comes_to(run_id: str, state: RunState) -> None:
     with transaction() as session:
         run = session.get_one(StoredRun, run_id)
         run.state = state
-        alerting.tell(session, run, stored_flow(ENTRY), now())
+        run_alerts.tell(session, run, stored_flow(ENTRY), now())
 
 
 def deliver_due() -> list[DeliveryStatus | None]:

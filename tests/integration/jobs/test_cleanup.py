@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import select, update
 
 from pipeline_core import clusters
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.clusters.null import NullCluster
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
 from pipeline_core.jobs import cleanup, control, cursor
@@ -21,7 +22,6 @@ from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Claim
-from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")

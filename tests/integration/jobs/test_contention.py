@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor
 from pipeline_core.stages.order import Stage

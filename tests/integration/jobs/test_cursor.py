@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
@@ -18,7 +19,6 @@ from pipeline_core.settings import Settings, settings
 from pipeline_core.stages import launch
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
-from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")

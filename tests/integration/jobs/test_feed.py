@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job
 from pipeline_core.jobs import control, feed, lifecycle
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import ClusterAway, Result, Unit
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
@@ -20,7 +21,6 @@ from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Claim, Launched
-from pipeline_core.tokens.actor import Actor
 from tests.integration.clusters.support import ended, eventually
 from tests.jobs import taskset
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from pipeline_core.clock import now
+from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.clusters.null import NullCluster
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
 from pipeline_core.jobs import control, cursor, rollup
@@ -17,7 +18,6 @@ from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Claim, Launched
 from pipeline_core.states import ReplicaState
-from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, inspect, select, text, update
 
-from pipeline_core import retention
-from pipeline_core.clock import now
 from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_delivery_id, new_flow_id, new_job_id, new_run_id
 from pipeline_core.database import transaction
 from pipeline_core.database.engine import engine
 from pipeline_core.database.models import (
@@ -35,8 +35,7 @@ from pipeline_core.database.models import (
     TaskAttempt,
     TrailEntry,
 )
-from pipeline_core.flows.ids import new_flow_id, new_run_id
-from pipeline_core.jobs.ids import new_delivery_id, new_job_id
+from pipeline_core.operations import retention
 from pipeline_core.settings import Settings, settings
 
 OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step, PortLease)

@@ -6,11 +6,11 @@ from contextlib import ExitStack, suppress
 import pytest
 from redis import Redis
 
+from pipeline_core.metrics.totals import Metric, Totals
 from pipeline_core.plugins import guard as guard_module
 from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.plugins.guard import Circuit, Guard, Outcome
 from pipeline_core.settings import Settings
-from pipeline_core.totals import Metric, Totals
 from tests.integration.plugins.conftest import wait_for
 
 LONG = 60.0

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import insert
 
-from pipeline_core import audit
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry
-from pipeline_core.tokens.actor import Actor
 
 pytestmark = pytest.mark.usefixtures("database")
 ALICE = Actor(name="alice", token_id="t1", address="192.0.2.1", request_id="r1")

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from pipeline_core import audit
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.encryption import decrypt
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Feature, Job, Plugin, Registry
 from pipeline_core.errors import (
@@ -21,9 +23,7 @@ from pipeline_core.errors import (
 )
 from pipeline_core.features import registry, snapshot
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.secrets import decrypt
 from pipeline_core.settings import settings
-from pipeline_core.tokens.actor import Actor
 
 ADMIN = Actor(name="admin", admin=True)
 ALICE = Actor(name="alice", token_id="t1", address="192.0.2.7", request_id="r1")

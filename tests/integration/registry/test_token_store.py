@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select, update
 
-from pipeline_core import audit
+from pipeline_core.auth import audit, password, tokens
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import engine, transaction
 from pipeline_core.database.models import AdminPassword, Token
 from pipeline_core.errors import (
@@ -20,9 +22,6 @@ from pipeline_core.errors import (
     Unauthenticated,
     WrongParameter,
 )
-from pipeline_core.tokens import password, store
-from pipeline_core.tokens.actor import Actor
-from pipeline_core.tokens.privileges import Privilege
 
 ADMIN = Actor(name="admin", admin=True, address="192.0.2.1", request_id="r9")
 
@@ -31,17 +30,17 @@ pytestmark = pytest.mark.usefixtures("database")
 
 def create(**fields: Any) -> tuple[str, str]:
     with transaction() as session:
-        return store.create(session, {"privileges": ["read_job"], "forwho": "bob", **fields}, ADMIN)
+        return tokens.create(session, {"privileges": ["read_job"], "forwho": "bob", **fields}, ADMIN)
 
 
 def authenticate(value: str, **origin: str) -> Actor:
     with transaction() as session:
-        return store.authenticate(session, value, **origin)
+        return tokens.authenticate(session, value, **origin)
 
 
 def set_password(value: str, actor: Actor = ADMIN) -> None:
     with transaction() as session:
-        store.change_admin_password(session, {"token": value}, actor)
+        tokens.change_admin_password(session, {"token": value}, actor)
 
 
 def known(value: str) -> bool:
@@ -139,18 +138,18 @@ def test_a_token_is_looked_up_by_one_query_and_its_use_noted_once_a_minute() -> 
 def test_noting_a_use_waits_for_no_other_request() -> None:
     value, id = create()
     with transaction() as one:
-        store.authenticate(one, value)
+        tokens.authenticate(one, value)
         with transaction() as other:
-            assert store.authenticate(other, value).token_id == id
+            assert tokens.authenticate(other, value).token_id == id
 
 
 def test_privileges_change_at_once_by_token_or_by_id() -> None:
     value, id = create()
     with transaction() as session:
-        store.change_privileges(session, {"token": value, "privileges": ["write-job"]}, ADMIN)
+        tokens.change_privileges(session, {"token": value, "privileges": ["write-job"]}, ADMIN)
     assert authenticate(value).privileges == {Privilege.WRITE_JOB}
     with transaction() as session:
-        store.change_privileges(session, {"id": id, "privileges": ["read-plugin", "read_feature"]}, ADMIN)
+        tokens.change_privileges(session, {"id": id, "privileges": ["read-plugin", "read_feature"]}, ADMIN)
     assert authenticate(value).privileges == {Privilege.READ_FEATURE}
 
 
@@ -161,11 +160,11 @@ def test_a_deleted_token_is_unknown_at_once(how: str) -> None:
     with transaction() as session:
         match how:
             case "token":
-                store.delete(session, raw={"token": value}, actor=ADMIN)
+                tokens.delete(session, raw={"token": value}, actor=ADMIN)
             case "id":
-                store.delete(session, raw={"id": id}, actor=ADMIN)
+                tokens.delete(session, raw={"id": id}, actor=ADMIN)
             case _:
-                store.delete(session, token_id=id, actor=ADMIN)
+                tokens.delete(session, token_id=id, actor=ADMIN)
     assert not known(value)
 
 
@@ -173,26 +172,26 @@ def test_what_is_not_there_is_not_found() -> None:
     with transaction() as session:
         for raw in ({"token": "A" * 24}, {"id": "t0"}, {"token": "admin"}):
             with pytest.raises(NotFound):
-                store.delete(session, raw=raw, actor=ADMIN)
+                tokens.delete(session, raw=raw, actor=ADMIN)
             with pytest.raises(NotFound):
-                store.change_privileges(session, {**raw, "privileges": ["read_job"]}, ADMIN)
+                tokens.change_privileges(session, {**raw, "privileges": ["read_job"]}, ADMIN)
         for id in ("", "t0", "\x00", "\ud800"):
             with pytest.raises(NotFound):
-                store.delete(session, token_id=id, actor=ADMIN)
+                tokens.delete(session, token_id=id, actor=ADMIN)
 
 
 def test_a_bad_body_is_told_apart() -> None:
     with transaction() as session:
         with pytest.raises(MissingParameter):
-            store.delete(session, raw={}, actor=ADMIN)
+            tokens.delete(session, raw={}, actor=ADMIN)
         with pytest.raises(WrongParameter):
-            store.delete(session, raw=None, actor=ADMIN)
+            tokens.delete(session, raw=None, actor=ADMIN)
         with pytest.raises(WrongParameter):
-            store.delete(session, raw={"id": "\x00"}, actor=ADMIN)
+            tokens.delete(session, raw={"id": "\x00"}, actor=ADMIN)
         with pytest.raises(MissingParameter):
-            store.change_privileges(session, {"privileges": ["read_job"]}, ADMIN)
+            tokens.change_privileges(session, {"privileges": ["read_job"]}, ADMIN)
         with pytest.raises(MissingParameter):
-            store.change_privileges(session, {"id": "t0", "privileges": []}, ADMIN)
+            tokens.change_privileges(session, {"id": "t0", "privileges": []}, ADMIN)
 
 
 def test_nobody_grants_what_they_do_not_hold() -> None:
@@ -200,10 +199,10 @@ def test_nobody_grants_what_they_do_not_hold() -> None:
     _, id = create()
     with transaction() as session:
         with pytest.raises(Forbidden):
-            store.create(session, {"privileges": ["read_job"], "forwho": "x"}, actor)
+            tokens.create(session, {"privileges": ["read_job"], "forwho": "x"}, actor)
         with pytest.raises(Forbidden):
-            store.change_privileges(session, {"id": id, "privileges": ["read_job"]}, actor)
-        store.change_privileges(session, {"id": id, "privileges": ["write_token"]}, actor)
+            tokens.change_privileges(session, {"id": id, "privileges": ["read_job"]}, actor)
+        tokens.change_privileges(session, {"id": id, "privileges": ["write_token"]}, actor)
     assert row(id).privileges == ["write_token"]
 
 
@@ -213,10 +212,10 @@ def test_a_token_that_sees_only_its_own_changes_only_such_tokens_of_its_user() -
         _, id = create(**fields)
         with transaction() as session:
             if allowed:
-                store.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
+                tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
             else:
                 with pytest.raises(Forbidden):
-                    store.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
+                    tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
 
 
 def test_tokens_are_listed_without_their_values_the_newest_first() -> None:
@@ -224,8 +223,8 @@ def test_tokens_are_listed_without_their_values_the_newest_first() -> None:
     _, second = create()
     authenticate(value)
     with transaction() as session:
-        page, total = store.listing(session, limit=1, offset=1)
-        assert [shown["id"] for shown in store.listing(session, limit=9, offset=0)[0]] == [second, first]
+        page, total = tokens.listing(session, limit=1, offset=1)
+        assert [shown["id"] for shown in tokens.listing(session, limit=9, offset=0)[0]] == [second, first]
     [shown] = page
     assert total == 2
     assert shown.pop("createdAt").endswith("Z")
@@ -309,14 +308,14 @@ def test_only_the_admin_changes_the_password(actor: Actor) -> None:
 )
 def test_a_bad_password_is_refused_without_being_repeated(raw: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught, transaction() as session:
-        store.change_admin_password(session, raw, ADMIN)
+        tokens.change_admin_password(session, raw, ADMIN)
     assert "1234" not in str(caught.value)
 
 
 def test_a_run_does_not_start_without_a_password(configure: Any) -> None:
     def check() -> None:
         with transaction() as session:
-            store.check_startup(session)
+            tokens.check_startup(session)
 
     configure(admin_password=None, development=None)
     with pytest.raises(ConfigurationError, match="PIPELINE_ADMIN_PASSWORD"):
@@ -338,8 +337,8 @@ def test_a_run_does_not_start_without_a_password(configure: Any) -> None:
 def test_every_change_is_in_the_audit_log_without_secrets() -> None:
     value, id = create()
     with transaction() as session:
-        store.change_privileges(session, {"id": id, "privileges": ["write_job"]}, ADMIN)
-        store.delete(session, token_id=id, actor=ADMIN)
+        tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, ADMIN)
+        tokens.delete(session, token_id=id, actor=ADMIN)
     set_password("correct horse")
     entries = trail()
     assert [(entry["action"], entry["target"]) for entry in entries] == [

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
-from pipeline_core import wakeups
-from pipeline_core.database import transaction
+from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import Ledger

@@ -9,15 +9,17 @@ from typing import Any
 
 from sqlalchemy import select
 
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.flows import admit, engine, firing, progress, record, scheduling, stored
-from pipeline_core.flows.documents import stored_flow
-from pipeline_core.flows.ids import new_flow_id
-from pipeline_core.flows.states import RunState
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.runs import admission, engine, repository
+from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
+from pipeline_core.flows.store import lookup
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
 from tests.clock import TestClock
 
 ADA = Actor(name="ada", admin=True)
@@ -62,20 +64,20 @@ class Ledger:
         """Put another definition in the place of a flow's."""
         document = entry(name, **pipeline)
         with transaction() as session:
-            row = stored.visible(session, name, ADA, lock=True)
+            row = lookup.visible(session, name, ADA, lock=True)
             before, row.entry = stored_flow(row.entry), document
             scheduling.rescheduled(row, before, stored_flow(document), self.clock.moment, imported=imported)
 
     def change(self, name: str, **columns: Any) -> None:
         """Write into a flow's row, whatever that makes of it."""
         with transaction() as session:
-            row = stored.visible(session, name, ADA, lock=True)
+            row = lookup.visible(session, name, ADA, lock=True)
             for column, value in columns.items():
                 setattr(row, column, value)
 
     def row(self, name: str) -> StoredFlow:
         with transaction() as session:
-            return stored.visible(session, name, ADA)
+            return lookup.visible(session, name, ADA)
 
     def tick(self, seconds: float = 0) -> int:
         """What the tick does; so many runs were made."""
@@ -84,7 +86,7 @@ class Ledger:
     def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[StoredRun]:
         """The flow's runs by date."""
         with transaction() as session:
-            flow = stored.visible(session, name, ADA)
+            flow = lookup.visible(session, name, ADA)
             query = select(StoredRun).where(StoredRun.flow_id == flow.id, StoredRun.trigger == trigger)
             return list(session.scalars(query.order_by(StoredRun.execution_date)))
 
@@ -97,20 +99,20 @@ class Ledger:
 
     def admit(self, name: str) -> None:
         """Let those start that may."""
-        admit.admit(self.row(name).id)
+        admission.admit(self.row(name).id)
 
     def come_on(self, name: str) -> None:
         """Let the flow's backfill come on, and its runs start."""
-        progress.look_at(self.row(name).id)
+        backfill_progress.look_at(self.row(name).id)
         self.admit(name)
 
     def end(self, run_id: str, state: JobState = JobState.SUCCEEDED) -> None:
         """Let the job of a running run end so."""
         with transaction() as session:
-            run = record.lock(session, run_id)
-            stands = record.read(session, run)
+            run = repository.lock(session, run_id)
+            stands = repository.read(session, run)
             attempt = stands.tasks["only"].attempt
-            record.take_in(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
+            repository.take_in(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
 
     def end_running(self, name: str, state: JobState = JobState.SUCCEEDED, trigger: Trigger = Trigger.SCHEDULE) -> None:
         for run in self.runs(name, trigger):
@@ -119,7 +121,7 @@ class Ledger:
 
     def upcoming(self, name: str, count: int = 3) -> dict[str, Any]:
         with transaction() as session:
-            flow = stored.visible(session, name, ADA)
+            flow = lookup.visible(session, name, ADA)
             return scheduling.upcoming(session, flow, count, self.clock.moment)
 
 

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, RunDocument, TaskAttempt
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
-from pipeline_core.flows import backfills, control, progress, scheduling
-from pipeline_core.flows.backfills import Action, Request
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.flows.runs import control
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
+from pipeline_core.flows.schedules.backfills import Action, Request
 from pipeline_core.states import JobState
-from pipeline_core.tokens.actor import Actor
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger, shown, utc
 
@@ -346,7 +347,7 @@ def test_many_who_look_at_a_backfill_at_once_make_each_run_once(ledger: Ledger) 
         ledger.admit("sales")
         ledger.end_running("sales", OK, Trigger.BACKFILL)
         with ThreadPoolExecutor(5) as pool:
-            for future in [pool.submit(progress.look_at, flow_id) for _ in range(10)]:
+            for future in [pool.submit(backfill_progress.look_at, flow_id) for _ in range(10)]:
                 future.result()
     assert ledger.points("sales", Trigger.BACKFILL) == [f"{day} 00:00" for day in range(10, 24)]
     let_end(ledger, OK)
@@ -360,7 +361,7 @@ def test_a_run_that_cannot_be_made_ends_the_backfill_and_it_can_be_resumed(ledge
     ledger.end_running("sales", OK, Trigger.BACKFILL)
     flow = ledger.row("sales")
     ledger.change("sales", entry={"pipeline": {"name": "sales"}})
-    progress.look_at(flow.id)
+    backfill_progress.look_at(flow.id)
     found = detail(backfill_id)
     assert found["state"] == "failed"
     assert found["reason"].startswith("A run could not be made: tasks")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline_core.database import transaction
-from pipeline_core.flows import control, runs, stored
-from pipeline_core.flows.states import TaskState
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.flows.runs import control, creation
+from pipeline_core.flows.runs.states import TaskState
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.store import lookup
 from pipeline_core.states import JobState
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger
@@ -57,8 +58,8 @@ def test_a_failed_run_blocks_the_next_visibly_and_there_are_ways_out(
 def test_the_first_run_of_a_schedule_depends_on_none(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales", depends_on_past=True)
     with transaction() as session:
-        flow = stored.find(session, "sales")
-        runs.create(session, flow, trigger=Trigger.MANUAL, execution_date=clock.moment, runner="bob")
+        flow = lookup.find(session, "sales")
+        creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=clock.moment, runner="bob")
     assert come_on(ledger, clock) == ["running"]
     assert ledger.states("sales", Trigger.MANUAL) == ["running"], "and manual runs take no room"
 

@@ -9,11 +9,12 @@ from threading import Barrier
 
 import pytest
 
-from pipeline_core import wakeups
-from pipeline_core.database import transaction
-from pipeline_core.flows import firing, runs, stored
-from pipeline_core.flows.firing import AGAIN_AFTER, MOST_OPEN, POINTS, find_due, make_runs
-from pipeline_core.flows.triggers import Trigger
+from pipeline_core.database import transaction, wakeups
+from pipeline_core.flows.runs import creation
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.schedules import firing
+from pipeline_core.flows.schedules.firing import AGAIN_AFTER, MOST_OPEN, POINTS, find_due, make_runs
+from pipeline_core.flows.store import lookup
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import Ledger, entry, utc
 
@@ -180,9 +181,9 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
 ) -> None:
     ledger.add("sales", cron="*/10 * * * *")
     ledger.add("other", cron="*/10 * * * *")
-    create = runs.create
+    create = creation.create
 
-    def broken(session: object, flow: stored.StoredFlow, **options: object) -> str | None:
+    def broken(session: object, flow: lookup.StoredFlow, **options: object) -> str | None:
         made = create(session, flow, **options)  # type: ignore[arg-type]
         if flow.key == "sales":
             raise KeyError("a mistake of ours")
@@ -219,7 +220,7 @@ def test_a_flow_that_is_gone_or_has_no_schedule_any_more_owes_nothing(ledger: Le
     moment = clock.move(minutes=3)
     due = find_due(moment)
     with transaction() as session:
-        session.delete(stored.find(session, "deleted", lock=True))
+        session.delete(lookup.find(session, "deleted", lock=True))
     ledger.replace("by-hand", cron=None)
     assert make_runs(due, moment) == (0, 0)
     assert ledger.runs("by-hand") == []
@@ -234,7 +235,8 @@ def test_runs_are_of_the_flow_as_it_is_when_they_are_made(ledger: Ledger, clock:
     ledger.tick()
     with transaction() as session:
         entries = [
-            session.get_one(runs.RunDocument, run.id).entry["pipeline"].get("describe") for run in ledger.runs("sales")
+            session.get_one(creation.RunDocument, run.id).entry["pipeline"].get("describe")
+            for run in ledger.runs("sales")
         ]
     assert entries == [None, "new"]
 
@@ -269,7 +271,7 @@ def test_manual_runs_are_no_points_of_the_schedule(ledger: Ledger, clock: TestCl
     ledger.add("sales")
     clock.moment = utc("2026-03-01 12:01:00")
     with transaction() as session:
-        flow = stored.find(session, "sales")
-        runs.create(session, flow, trigger=Trigger.MANUAL, execution_date=clock.moment, runner="bob")
+        flow = lookup.find(session, "sales")
+        creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=clock.moment, runner="bob")
     assert ledger.tick() == 1
     assert len(ledger.runs("sales", Trigger.MANUAL)) == 1

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry
 from pipeline_core.errors import Conflict, NotFound
-from pipeline_core.flows import scheduling
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.flows.schedules import scheduling
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger, shown, utc
 

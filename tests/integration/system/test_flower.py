@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from api.up.flower import answering, flower
+from pipeline_up.flower import answering, flower
 from tests.installation import END_SECONDS, Installation, wait_for
 from tests.jobs import taskset
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
-from pipeline_core.flows import control, metrics
-from pipeline_core.flows.triggers import Trigger
-from pipeline_core.tokens.actor import Actor
+from pipeline_core.flows.runs import control, metrics
+from pipeline_core.flows.runs.triggers import Trigger
 from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
 from tests.installation import Installation
 from tests.plugin_server import PluginServer

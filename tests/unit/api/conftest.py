@@ -12,12 +12,12 @@ from flask.testing import FlaskClient
 
 from api import auth
 from api.app import create_app
-from pipeline_core import log
+from pipeline_core.auth import tokens
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common import log
 from pipeline_core.errors import Unauthenticated
 from pipeline_core.settings import settings
-from pipeline_core.tokens import store
-from pipeline_core.tokens.actor import Actor
-from pipeline_core.tokens.privileges import Privilege
 from workers import publish
 
 ACTORS = {
@@ -40,7 +40,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     monkeypatch.setattr(publish, "install", lambda: None)
     monkeypatch.setattr(log, "configure", lambda chosen: None)
     monkeypatch.setattr(auth, "connected", nullcontext)
-    monkeypatch.setattr(store, "authenticate", _authenticate)
+    monkeypatch.setattr(tokens, "authenticate", _authenticate)
     yield create_app()
     settings.cache_clear()
 

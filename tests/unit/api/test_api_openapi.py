@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from pipeline_core.tokens.privileges import Privilege
+from pipeline_core.auth.privileges import Privilege
 
 METHODS = {"get", "post", "put", "delete"}
 OPEN = {"/healthz", "/readyz", "/metrics", "/v1/version"}

@@ -15,11 +15,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from api.cli import COMMANDS, main
-from api.cli.client import base_url, is_loopback
-from api.cli.exits import Exit, exit_for
-from api.cli.group import LazyGroup
-from api.cli.options import Instant, Pair
+from pipeline_cli import COMMANDS, main
+from pipeline_cli.client import base_url, is_loopback
+from pipeline_cli.exits import Exit, exit_for
+from pipeline_cli.group import LazyGroup
+from pipeline_cli.options import Instant, Pair
 from pipeline_core.settings import settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -98,7 +98,7 @@ def test_every_error_has_an_exit_code_of_the_service(status: int) -> None:
 
 def test_help_loads_neither_a_server_nor_an_http_library() -> None:
     program = (
-        "import sys; from api.cli import main; main(['--help'], standalone_mode=False);"
+        "import sys; from pipeline_cli import main; main(['--help'], standalone_mode=False);"
         "print([name for name in ('flask', 'celery', 'sqlalchemy', 'requests', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.cli.drawings import FORMATS, HEIGHT, WIDTH, arrows, dot, layers, mermaid, svg
-from pipeline_core.flows.dag import Dag
+from pipeline_cli.drawings import FORMATS, HEIGHT, WIDTH, arrows, dot, layers, mermaid, svg
+from pipeline_core.flows.notation.dag import Dag
 
 DIAMOND = Dag.of({"a": [], "b-1": ["a"], "c": ["a"], "d": ["b-1", "c"]})
 NAMES = {"a": "a", "b-1": "B_1", "c": "c", "d": "end"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.cli.exits import BadFile, Exit
-from api.cli.manifest import documents, parse, submit_body
+from pipeline_cli.exits import BadFile, Exit
+from pipeline_cli.manifest import documents, parse, submit_body
 
 ROOT = Path(__file__).parents[3]
 TFJOB = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "mnist"}, "spec": {}}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from api.cli import render
-from api.cli.progress import Progress
+from pipeline_cli import render
+from pipeline_cli.progress import Progress
 
 
 def shown(parts: Any, width: int = 200) -> str:

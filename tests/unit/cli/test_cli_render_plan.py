@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from api.cli.render_plan import condition, plan
+from pipeline_cli.render_plan import condition, plan
 
 GATE: dict[str, Any] = {
     "key": "AccessGate.quota.platform",

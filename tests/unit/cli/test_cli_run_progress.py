@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from api.cli import render_flows
-from api.cli.exits import Exit
-from api.cli.output import Output
-from api.cli.run_progress import news, watch
+from pipeline_cli import render_flows
+from pipeline_cli.exits import Exit
+from pipeline_cli.output import Output
+from pipeline_cli.run_progress import news, watch
 
 
 def task(name: str, state: str = "waiting", **fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import Observation
+from pipeline_core.clusters.kubernetes.observations import Told
 from pipeline_core.clusters.kubernetes.rules import Limits
-from pipeline_core.clusters.kubernetes.told import Told
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes_pods import NOW, ended, make, running, waiting
 
@@ -26,7 +26,7 @@ UNIT = {
 
 @pytest.fixture(autouse=True)
 def _at_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline_core.clusters.kubernetes.told.now", lambda: NOW)
+    monkeypatch.setattr("pipeline_core.clusters.kubernetes.observations.now", lambda: NOW)
 
 
 WAITS = make("Pending", waiting("ContainerCreating"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from api.up.plan import Plan
+from pipeline_up.plan import Plan
 from tests.manifests import KUSTOMIZE, ROOT, WorkerCommand, documents, of_kind, pod_of, worker_command
 from workers.app import queues
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.flows.site import Site
+from pipeline_core.flows.notation.site import Site
 from tests.unit.flows.flow_cases import site
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.flows.site import Site
+from pipeline_core.flows.notation.site import Site
 
 CASES = Path(__file__).parents[2] / "cases" / "flows"
 

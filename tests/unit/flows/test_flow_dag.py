@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.dag import Dag
-from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.notation.dag import Dag
+from pipeline_core.flows.notation.errors import Fault
 
 
 def test_a_cycle_is_named() -> None:

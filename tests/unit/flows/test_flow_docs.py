@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.body import Body, Problems
 from pipeline_core.errors import PipelineError
-from pipeline_core.flows import variables
-from pipeline_core.flows.arguments import TYPES, read_arguments
-from pipeline_core.flows.catalogue import BUILT_IN, Catalogue
-from pipeline_core.flows.documents import read_document
-from pipeline_core.flows.environment import RESERVED, TOLD
-from pipeline_core.flows.facades import ATTRIBUTES
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.flow import parse
-from pipeline_core.flows.gpu import read_gpu
-from pipeline_core.flows.mounts import KINDS
-from pipeline_core.flows.schedule import NICKNAMES, Schedule, read_instant
-from pipeline_core.flows.states import ALERTS, RunState, TaskState
-from pipeline_core.flows.templates import ALIASES
+from pipeline_core.flows.definition.catalogue import BUILT_IN, Catalogue
+from pipeline_core.flows.definition.documents import read_document
+from pipeline_core.flows.definition.flow import parse
+from pipeline_core.flows.definition.templates import ALIASES
+from pipeline_core.flows.notation import variables
+from pipeline_core.flows.notation.arguments import TYPES, read_arguments
+from pipeline_core.flows.notation.environment import RESERVED, TOLD
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.facades import ATTRIBUTES
+from pipeline_core.flows.notation.gpu import read_gpu
+from pipeline_core.flows.notation.mounts import KINDS
+from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_instant
+from pipeline_core.flows.runs.states import ALERTS, RunState, TaskState
 from pipeline_core.taskset import results
+from pipeline_core.validation.body import Body, Problems
 from tests.unit.flows.flow_cases import site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()

@@ -11,12 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
-from pipeline_core.flows.catalogue import Catalogue
-from pipeline_core.flows.documents import document, read_document, read_entry, stored_flow, written
-from pipeline_core.flows.flow import Flow
-from pipeline_core.flows.site import Site
-from pipeline_core.flows.states import RunState
-from pipeline_core.flows.templates import read_templates
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.documents import (
+    document,
+    read_document,
+    read_entry,
+    stored_flow,
+    written,
+)
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.templates import read_templates
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.runs.states import RunState
 from tests.unit.flows.flow_cases import CASES, case, site
 
 CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_core.flows.catalogue import Catalogue
-from pipeline_core.flows.dag import Dag
-from pipeline_core.flows.documents import read_document
-from pipeline_core.flows.engine import (
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.documents import read_document
+from pipeline_core.flows.definition.templates import read_templates
+from pipeline_core.flows.notation.dag import Dag
+from pipeline_core.flows.runs.engine import (
     FAIL_FAST,
     Command,
     Event,
@@ -29,8 +30,7 @@ from pipeline_core.flows.engine import (
     can_retry,
     plan_of,
 )
-from pipeline_core.flows.states import RunState, TaskState
-from pipeline_core.flows.templates import read_templates
+from pipeline_core.flows.runs.states import RunState, TaskState
 from pipeline_core.states import JobState
 from tests.unit.flows.flow_cases import case, site
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pipeline_core.flows.environment import RESERVED, TOLD, Facts, compose, read_lines
-from pipeline_core.flows.faults import Fault
+from pipeline_core.flows.notation.environment import RESERVED, TOLD, Facts, compose, read_lines
+from pipeline_core.flows.notation.errors import Fault
 
 FACTS = Facts(
     run_id="r1",

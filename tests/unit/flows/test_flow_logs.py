@@ -10,7 +10,7 @@ from queue import Queue
 import pytest
 
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
-from pipeline_core.flows import logs
+from pipeline_core.flows.runs import logs
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 JOBS = {"j1": "load", "j2": "train"}

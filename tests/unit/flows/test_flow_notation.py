@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.gpu import Gpu, read_gpu
-from pipeline_core.flows.mounts import joined, pod_fields, read_mounts
-from pipeline_core.flows.resources import Amount, read_cpu, read_memory, read_node_selector, read_rdma
-from pipeline_core.flows.site import Site
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.gpu import Gpu, read_gpu
+from pipeline_core.flows.notation.mounts import joined, pod_fields, read_mounts
+from pipeline_core.flows.notation.resources import (
+    Amount,
+    read_cpu,
+    read_memory,
+    read_node_selector,
+    read_rdma,
+)
+from pipeline_core.flows.notation.site import Site
 from tests.unit.flows.flow_cases import case
 
 PLAIN = Site()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.points import LATE, Course, first_from
-from pipeline_core.flows.schedule import Schedule
+from pipeline_core.flows.notation.schedule import Schedule
+from pipeline_core.flows.schedules.points import LATE, Course, first_from
 
 HOURLY = Schedule("@hourly")
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.flows.remembered import KEPT, KEPT_TASKS, Remembered
+from pipeline_core.flows.runs.cache import KEPT, KEPT_TASKS, Remembered
 
 
 @pytest.mark.parametrize(("tasks", "left"), [(1, KEPT), (KEPT_TASKS // 4, 4), (KEPT_TASKS + 1, 1)])

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.schedule import MAX_BACKFILL, NICKNAMES, Schedule, execution_date, first_instant, read_instant
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.schedule import (
+    MAX_BACKFILL,
+    NICKNAMES,
+    Schedule,
+    execution_date,
+    first_instant,
+    read_instant,
+)
 
 BERLIN, NEW_YORK, LORD_HOWE, APIA = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"
 MINUTE = timedelta(minutes=1)

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline_core.database.models import StoredFlow
 from pipeline_core.errors import WrongParameter
-from pipeline_core.flows.documents import stored_flow
-from pipeline_core.flows.flow import Flow
-from pipeline_core.flows.scheduling import rescheduled
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.schedules.scheduling import rescheduled
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 

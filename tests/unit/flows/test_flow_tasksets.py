@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.flows.catalogue import Catalogue
-from pipeline_core.flows.documents import read_document, read_entry
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.flow import Flow
-from pipeline_core.flows.preparation import global_values, prepare
-from pipeline_core.flows.rendezvous import parts
-from pipeline_core.flows.site import Site
-from pipeline_core.flows.taskset import RunFacts, build, leased_ports
-from pipeline_core.flows.templates import Behaviour, read_templates
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.documents import read_document, read_entry
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.templates import Behaviour, read_templates
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.runs.preparation import global_values, prepare
+from pipeline_core.flows.runs.rendezvous import parts
+from pipeline_core.flows.runs.taskset import RunFacts, build, leased_ports
 from pipeline_core.taskset.schema import check
 from tests.unit.flows.flow_cases import case, site
 

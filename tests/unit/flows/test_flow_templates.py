@@ -6,12 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.body import Problems
 from pipeline_core.errors import PipelineError
-from pipeline_core.flows.arguments import TYPES, Argument, argv, checked, filled, read_arguments
-from pipeline_core.flows.catalogue import BUILT_IN, Catalogue
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.templates import RESERVED, Behaviour, Start, Template, read_templates, start
+from pipeline_core.flows.definition.catalogue import BUILT_IN, Catalogue
+from pipeline_core.flows.definition.templates import (
+    RESERVED,
+    Behaviour,
+    Start,
+    Template,
+    read_templates,
+    start,
+)
+from pipeline_core.flows.notation.arguments import (
+    TYPES,
+    Argument,
+    argv,
+    checked,
+    filled,
+    read_arguments,
+)
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.validation.body import Problems
 from tests.unit.flows.flow_cases import case, site
 
 

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.faults import Fault
-from pipeline_core.flows.variables import MAX_RENDERED, MAX_TEXT, NAMES, check, context, render
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.variables import (
+    MAX_RENDERED,
+    MAX_TEXT,
+    NAMES,
+    check,
+    context,
+    render,
+)
 
 VALUES = {
     **context(

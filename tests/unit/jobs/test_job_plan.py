@@ -13,7 +13,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
-from pipeline_core.jobs.plan import STAND_IN_ID, Plan, plan
+from pipeline_core.jobs.explanation import STAND_IN_ID, Plan, plan
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.client import Reply
 from pipeline_core.plugins.types import FailurePolicy, PluginType

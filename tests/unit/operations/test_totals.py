@@ -5,7 +5,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.totals import BOUNDS, count_field, duration_fields, read_counts, read_histograms
+from pipeline_core.metrics.totals import (
+    BOUNDS,
+    count_field,
+    duration_fields,
+    read_counts,
+    read_histograms,
+)
 
 labels = st.tuples(st.text(), st.text())
 durations = st.floats(0, 1000)

@@ -6,13 +6,13 @@ import json
 import pytest
 from standardwebhooks import Webhook
 
-from pipeline_core.body import header_value
 from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins.headers import call_headers
 from pipeline_core.plugins.packet import Asking, Endpoint, Packet
 from pipeline_core.plugins.signing import check_secret
 from pipeline_core.plugins.text import clean
 from pipeline_core.plugins.types import PluginType
+from pipeline_core.validation.body import header_value
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 

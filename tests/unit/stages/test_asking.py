@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pipeline_core.clock import now
+from pipeline_core.common.clock import now
 from pipeline_core.plugins.failures import BadAnswer, NoRoom, NotToBeHad
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import factors

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pipeline_core.tokens import password
-from pipeline_core.tokens.password import Verdicts, hashed, looks_like_token, problem_of
+from pipeline_core.auth import password
+from pipeline_core.auth.password import Verdicts, hashed, looks_like_token, problem_of
 
 
 @pytest.mark.parametrize("text", ["12345678", "x" * 128, "a" * 23, "a" * 25, "a" * 23 + "-", "with blanks inside"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.definition import TokenReference, read_change, read_reference, read_token
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.errors import Forbidden, MissingParameter, WrongParameter
-from pipeline_core.tokens.actor import Actor
-from pipeline_core.tokens.definition import TokenReference, read_change, read_reference, read_token
-from pipeline_core.tokens.privileges import Privilege
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADMIN = Actor(name="admin", admin=True)

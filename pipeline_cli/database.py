@@ -1,0 +1,40 @@
+"""`pipeline database`."""
+
+from __future__ import annotations
+
+import click
+
+from pipeline_cli.exits import Unavailable
+
+
+@click.group()
+def database() -> None:
+    """Look after the service's database."""
+
+
+@database.command()
+def upgrade() -> None:
+    """Bring the database at PIPELINE_DATABASE_URL to this version's schema, unless it is a later one's already."""
+    from sqlalchemy.exc import ArgumentError, DBAPIError
+
+    from pipeline_core.database import migrate
+    from pipeline_core.errors import ConfigurationError
+    from pipeline_core.settings import settings
+
+    try:
+        url = settings().database_url
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
+    if not url:
+        raise click.UsageError("PIPELINE_DATABASE_URL is not set; `pipeline up` looks after its own database itself")
+    try:
+        if migrate.is_newer(migrate.revision_of(url)):
+            return click.echo("The schema is that of a later version, and stays so.", err=True)
+        migrate.upgrade(url)
+    except ArgumentError as error:
+        raise click.UsageError(
+            "PIPELINE_DATABASE_URL is not the URL of a database; it should look like "
+            "postgresql://user:password@127.0.0.1:5432/pipeline"
+        ) from error
+    except DBAPIError as error:
+        raise Unavailable(f"the database did not do it: {str(error.orig).strip()}") from error

@@ -1,0 +1,104 @@
+"""`pipeline flow`: the group, and what is done to the documents of flows."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from pipeline_cli import render_flows
+from pipeline_cli.client import Client
+from pipeline_cli.exits import BadFile
+from pipeline_cli.group import WRITE_FAULTS, Entry, LazyGroup
+from pipeline_cli.manifest import documents
+from pipeline_cli.options import with_service
+from pipeline_cli.output import Output
+from pipeline_core.flows.definition.documents import written
+
+COMMANDS = {
+    "import": Entry("pipeline_cli.flows:import_flows", "Import the flows of a document, all of them or none."),
+    "export": Entry("pipeline_cli.flows:export", "Print flows as the document that they were imported as."),
+    "list": Entry("pipeline_cli.flows:list_flows", "List flows."),
+    "show": Entry("pipeline_cli.flows:show", "Show a flow as it was imported."),
+    "graph": Entry("pipeline_cli.graph:graph", "Draw a flow's tasks and what they depend on."),
+    "run": Entry("pipeline_cli.runs:start", "Start a run of a flow, or of one task of it."),
+    "runs": Entry("pipeline_cli.runs:of_flow", "List the runs of a flow."),
+    "schedule": Entry("pipeline_cli.schedules:schedule", "Show when a flow runs next, and what it has missed."),
+    "pause": Entry("pipeline_cli.schedules:pause", "Make no more runs of a flow's schedule."),
+    "resume": Entry("pipeline_cli.schedules:resume", "Let a paused schedule go on, from now."),
+    "backfill": Entry("pipeline_cli.schedules:backfill", "Run points of a schedule's past, oldest first."),
+    "backfills": Entry("pipeline_cli.schedules:list_backfills", "List the backfills of a flow, the newest first."),
+    "delete": Entry("pipeline_cli.flows:delete", "Delete a flow with the history of its runs."),
+}
+
+flow = LazyGroup("flow", entries=COMMANDS, help="Import, export, run and schedule flows.")
+
+name_argument = click.argument("name")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
+@with_service
+def import_flows(service: Client, out: Output, file: str) -> None:
+    """Import the flows of a document, all of them or none.
+
+    FILE (- for standard input) is JSON or YAML. Flows that are there already are replaced; those that are new and have a
+    schedule come in paused.
+    """
+    found = documents(file)
+    if len(found) > 1:
+        raise BadFile(f"{file} holds {len(found)} documents; flows are imported as one")
+    payload = service.post("v1", "flows", "import", body=found[0]).payload
+    out.show(payload, lambda shown: [render_flows.imported(name) for name in shown["flows"]])
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("-o", "file", type=click.Path(allow_dash=True, dir_okay=False), help="Write the document to this file.")
+@partial(with_service, form_options=("--output",))
+def export(service: Client, out: Output, names: tuple[str, ...], file: str | None) -> None:
+    """Print flows as the document that they were imported as.
+
+    All flows by name, or those named, in this order. The same flows are always the same bytes, in any form of output.
+    """
+    params = {"names": ",".join(names)} if names else {}
+    text = written(service.get("v1", "flows", "export", params=params).payload)
+    if file in (None, "-"):
+        sys.stdout.buffer.write(text.encode())
+    else:
+        write(Path(str(file)), text)
+        out.note(f"written to {file}")
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_bytes(text.encode())
+    except OSError as error:
+        if error.errno in WRITE_FAULTS:
+            raise
+        raise BadFile(f"{path} cannot be written: {error.strerror}") from error
+
+
+@click.command("list")
+@with_service
+def list_flows(service: Client, out: Output) -> None:
+    """List flows."""
+    out.show(service.all("v1", "flows"), render_flows.flows)
+
+
+@click.command()
+@name_argument
+@with_service
+def show(service: Client, out: Output, name: str) -> None:
+    """Show a flow as it was imported."""
+    out.show(service.get("v1", "flows", name).payload, render_flows.entry)
+
+
+@click.command()
+@name_argument
+@with_service
+def delete(service: Client, out: Output, name: str) -> None:
+    """Delete a flow with the history of its runs."""
+    out.show(service.delete("v1", "flows", name).envelope, lambda _: [f"{name} deleted"])

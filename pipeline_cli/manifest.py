@@ -1,0 +1,180 @@
+"""Files that people write: YAML or JSON, read into exactly what JSON can say."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline_cli.exits import BadFile
+from pipeline_core.common.strict_json import MAX_DEPTH
+
+# What the service takes of a body.
+MOST_CHARACTERS = 4 * 1024 * 1024
+
+
+class Loader(yaml.SafeLoader):
+    """YAML without what JSON lacks: dates stay the text that they were, and a key stands once."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        require_bounded(node)
+        return super().construct_document(node)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise refusal(f'the key "{key_node.value}" is no text; write it in quotes', key_node)
+            if key in seen:
+                raise refusal(f'the key "{key}" stands here twice', key_node)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def require_bounded(document: yaml.Node) -> None:
+    """Raises yaml.constructor.ConstructorError when a document holds itself, or is too large once aliases are written
+    out. Takes time by what is written, not by what it stands for."""
+    sizes: dict[int, int | None] = {}
+
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = None
+            sizes[id(node)] = 1 + (
+                len(node.value) if isinstance(node, yaml.ScalarNode) else sum(map(size, parts(node)))
+            )
+        known = sizes[id(node)]
+        if known is None:
+            raise refusal("what this anchor names holds itself", node)
+        return known
+
+    if size(document) > MOST_CHARACTERS:
+        raise refusal(
+            f"written out, this is more than {MOST_CHARACTERS} characters; the service takes no more", document
+        )
+
+
+def parts(node: yaml.CollectionNode) -> Iterable[yaml.Node]:
+    return chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+
+
+def refusal(text: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+
+
+Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+Loader.add_constructor("tag:yaml.org,2002:binary", yaml.SafeLoader.construct_yaml_str)
+# A set becomes the mapping that it is written as.
+Loader.add_constructor("tag:yaml.org,2002:set", yaml.SafeLoader.construct_yaml_map)
+
+
+def documents(path: str) -> list[dict[str, Any]]:
+    """The documents of the file at `path` (`-`: standard input): objects only, empty ones left out.
+
+    Raises BadFile, which names file, line and column, or the path of the value at fault.
+    """
+    try:
+        text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8-sig")
+        found = parse(text)
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror}") from error
+    except yaml.constructor.ConstructorError as error:
+        raise BadFile(f"{path}: {error}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise BadFile(f"{path} is neither YAML nor JSON: {error}") from error
+    for document in found:
+        if not isinstance(document, dict):
+            raise BadFile(f"{path} holds {named(document)} where an object is expected")
+        require_json(document, path)
+    if not found:
+        raise BadFile(f"{path} is empty")
+    return found
+
+
+def parse(text: str) -> list[Any]:
+    """All documents in `text`. JSON is tried first: tabs and escapes mean other things in YAML."""
+    if text.lstrip().startswith(("{", "[")):
+        with contextlib.suppress(json.JSONDecodeError):
+            return [json.loads(text, object_pairs_hook=unique)]
+    return [document for document in yaml.load_all(text, Loader) if document is not None]
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    counts = Counter(key for key, _ in pairs)
+    if twice := [key for key, count in counts.items() if count > 1]:
+        raise ValueError(f'the key "{twice[0]}" stands twice in one object')
+    return dict(pairs)
+
+
+def require_json(value: Any, path: str, levels: int = MAX_DEPTH) -> None:
+    """Raises BadFile when JSON cannot say `value`, which stands at `path`, or has more than so many levels."""
+    if not levels and isinstance(value, dict | list):
+        raise BadFile(f"{path[:200]}… is more than {MAX_DEPTH} levels deep; the service takes no more")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadFile(f"{path}: {value} is no number in JSON; write it in quotes if it is meant as text")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            require_json(inner, f"{path}.{key}", levels - 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            require_json(inner, f"{path}.{index}", levels - 1)
+    elif not (value is None or isinstance(value, str | int | float)):
+        raise BadFile(f"{path}: JSON has no {type(value).__name__}")
+
+
+def named(value: Any) -> str:
+    return "a list" if isinstance(value, list) else f'"{value}"'
+
+
+def submit_body(
+    document: Mapping[str, Any],
+    *,
+    user: str | None = None,
+    name: str | None = None,
+    namespace: str | None = None,
+    header: Iterable[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """The body of a submission from a file's document.
+
+    A document with `job` and no `kind` is a body already; any other is the job itself. `user`, `name`, `namespace` and
+    the pairs of `header` go over what the document says; for a bare job they default to this machine's user and
+    `metadata.name`. Raises BadFile when a bare job says neither its kind nor its name.
+    """
+    given = {"userID": user, "jobName": name, "jobNameSpace": namespace}
+    given = {field: value for field, value in given.items() if value is not None}
+    body = dict(document) if is_submit_body(document) else wrapped(document)
+    body |= given
+    if pairs := dict(header):
+        body["header"] = {**(body.get("header") or {}), **pairs}
+    if not is_submit_body(document):
+        for field, remedy in {"jobKind": "a kind", "jobName": "metadata.name, or give --name"}.items():
+            if not body[field]:
+                raise BadFile(f"the file needs {remedy}: it is a bare job, and {field} is taken from there")
+    return body
+
+
+def is_submit_body(document: Mapping[str, Any]) -> bool:
+    return "job" in document and "kind" not in document
+
+
+def wrapped(job: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = job.get("metadata")
+    return {
+        "userID": os.environ.get("USER") or getpass.getuser(),
+        "jobName": metadata.get("name") if isinstance(metadata, dict) else None,
+        "jobKind": job.get("kind"),
+        "header": {},
+        "job": dict(job),
+    }

@@ -1,0 +1,183 @@
+"""`pipeline run ID`, and `pipeline runs` for lists of runs and what can be done to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pipeline_cli import logs as lines
+from pipeline_cli import render, render_flows
+from pipeline_cli.client import Client
+from pipeline_cli.group import Entry, LazyGroup
+from pipeline_cli.options import Pair, with_service
+from pipeline_cli.output import Output
+from pipeline_cli.run_progress import watch as watched
+
+COMMANDS = {
+    "list": Entry("pipeline_cli.runs:list_runs", "List runs, the newest first."),
+    "stop": Entry("pipeline_cli.runs:stop", "Stop a run and the jobs of its tasks."),
+    "retry": Entry("pipeline_cli.runs:retry", "Run again what failed in a run, and what follows it."),
+    "dismiss": Entry("pipeline_cli.runs:dismiss", "Let the next scheduled run go on as if this one had succeeded."),
+    "mark": Entry("pipeline_cli.runs:mark", "Let a failed or waiting task count as succeeded or skipped."),
+    "delete": Entry("pipeline_cli.runs:delete", "Delete a run that has ended, or end a debug pod."),
+    "logs": Entry("pipeline_cli.runs:logs", "Print what the tasks of a run wrote."),
+    "metrics": Entry("pipeline_cli.runs:metrics", "Show the metrics that the tasks of a run left."),
+}
+
+runs = LazyGroup("runs", entries=COMMANDS, help="List, stop and retry runs of flows.")
+
+run_id_argument = click.argument("run_id", metavar="ID")
+reason_option = click.option("--reason", help="Why; it stands in the run's history.")
+WATCH = click.option(
+    "--watch", "-w", is_flag=True, help="Show the tasks until the run has ended; exit 1 unless it succeeded."
+)
+FILTERS = (
+    click.option("--state", help="waiting, blocked, running, succeeded, failed, stopped, expired. Several: a,b."),
+    click.option("--trigger", help="manual, schedule, backfill, task, debug. Several: a,b."),
+    click.option("--page", "pageNumber", type=click.IntRange(min=1), help="Which page, from 1."),
+    click.option("--page-size", "pageSize", type=click.IntRange(1, 500), help="Runs on a page.  [default: 20]"),
+)
+
+
+def with_filters(function: Any) -> Any:
+    for option in reversed(FILTERS):
+        function = option(function)
+    return function
+
+
+@click.command("run")
+@click.argument("name")
+@click.option("--set", "variables", type=Pair(), multiple=True, help="A value for a key of global_env. Repeatable.")
+@click.option("--task", help="Only this task, alone.")
+@click.option("--debug", is_flag=True, help="With --task: a pod that sleeps in place of the task's command.")
+@reason_option
+@WATCH
+@with_service
+def start(
+    service: Client,
+    out: Output,
+    name: str,
+    variables: tuple[tuple[str, str], ...],
+    task: str | None,
+    debug: bool,
+    reason: str | None,
+    watch: bool,
+) -> None:
+    """Start a run of a flow, or of one task of it."""
+    if debug and not task:
+        raise click.UsageError("--debug needs --task: the pod is one task's")
+    path = ("tasks", task, "debug" if debug else "run") if task else ("run",)
+    body: dict[str, Any] = {"variables": dict(variables)} | ({"reason": reason} if reason else {})
+    started = service.post("v1", "flows", name, *path, body=body).payload
+    if watch:
+        out.tell(f"{started['runID']} started")
+        watched(service, out, started["runID"])
+    else:
+        out.show(started, lambda payload: [payload["runID"]])
+
+
+@click.command("run")
+@run_id_argument
+@WATCH
+@with_service
+def run(service: Client, out: Output, run_id: str, watch: bool) -> None:
+    """Show a run of a flow with its tasks."""
+    if watch:
+        watched(service, out, run_id)
+    else:
+        out.show(service.get("v1", "runs", run_id).payload, render_flows.run)
+
+
+@click.command("runs")
+@click.argument("name")
+@with_filters
+@with_service
+def of_flow(service: Client, out: Output, name: str, **filters: Any) -> None:
+    """List the runs of a flow."""
+    listed(service, out, ("v1", "flows", name, "runs"), filters)
+
+
+@click.command("list")
+@with_filters
+@with_service
+def list_runs(service: Client, out: Output, **filters: Any) -> None:
+    """List runs, the newest first."""
+    listed(service, out, ("v1", "runs"), filters)
+
+
+def listed(service: Client, out: Output, path: tuple[str, ...], filters: dict[str, Any]) -> None:
+    given = {name: value for name, value in filters.items() if value is not None}
+    answer = service.get(*path, params=given)
+    out.show(answer.payload, render_flows.runs)
+    if len(answer.payload) < int(answer.headers.get("X-Total-Count", 0)):
+        more = "more than " if answer.headers.get("X-Total-Count-Exact") == "false" else ""
+        out.note(f"{more}{answer.headers['X-Total-Count']} runs; --page has the others")
+
+
+@click.command()
+@run_id_argument
+@reason_option
+@with_service
+def stop(service: Client, out: Output, run_id: str, reason: str | None) -> None:
+    """Stop a run and the jobs of its tasks."""
+    answer = service.put("v1", "runs", run_id, "stop", body={"reason": reason} if reason else {})
+    out.show(answer.envelope, lambda _: [f"{run_id} stopped"])
+
+
+@click.command()
+@run_id_argument
+@with_service
+def retry(service: Client, out: Output, run_id: str) -> None:
+    """Run again what failed in a run, and what follows it."""
+    answer = service.post("v1", "runs", run_id, "retry", body={})
+    out.show(answer.envelope, lambda _: [f"{run_id} goes on"])
+
+
+@click.command()
+@run_id_argument
+@with_service
+def dismiss(service: Client, out: Output, run_id: str) -> None:
+    """Let the next scheduled run go on as if this one had succeeded."""
+    out.show(service.put("v1", "runs", run_id, "dismiss", body={}).envelope, lambda _: [f"{run_id} dismissed"])
+
+
+@click.command()
+@run_id_argument
+@click.argument("task")
+@click.argument("state", type=click.Choice(["succeeded", "skipped"]))
+@reason_option
+@with_service
+def mark(service: Client, out: Output, run_id: str, task: str, state: str, reason: str | None) -> None:
+    """Let a failed or waiting task count as succeeded or skipped."""
+    body = {"mark": state} | ({"reason": reason} if reason else {})
+    answer = service.put("v1", "runs", run_id, "tasks", task, body=body)
+    out.show(answer.envelope, lambda _: [f"{task} marked as {state}"])
+
+
+@click.command()
+@run_id_argument
+@with_service
+def delete(service: Client, out: Output, run_id: str) -> None:
+    """Delete a run that has ended, or end a debug pod."""
+    out.show(service.delete("v1", "runs", run_id).envelope, lambda _: [f"{run_id} deleted"])
+
+
+@click.command()
+@run_id_argument
+@lines.of("run")
+@with_service
+def logs(service: Client, out: Output, run_id: str, follow: bool, **filters: Any) -> None:
+    """Print what the tasks of a run wrote.
+
+    Lines of several tasks are merged by time and prefixed. They are there after the run has ended, too.
+    """
+    lines.show(service, out, ("v1", "runs", run_id, "logs"), follow=follow, **filters)
+
+
+@click.command()
+@run_id_argument
+@with_service
+def metrics(service: Client, out: Output, run_id: str) -> None:
+    """Show the metrics that the tasks of a run left."""
+    out.show(service.get("v1", "runs", run_id, "metrics").payload, render.document)

@@ -1,0 +1,64 @@
+"""`pipeline template`: what tasks of flows are made from."""
+
+from __future__ import annotations
+
+import click
+
+from pipeline_cli import render, render_flows
+from pipeline_cli.client import Client
+from pipeline_cli.exits import BadFile
+from pipeline_cli.group import Entry, LazyGroup
+from pipeline_cli.manifest import documents
+from pipeline_cli.options import with_service
+from pipeline_cli.output import Output
+
+COMMANDS = {
+    "import": Entry(
+        "pipeline_cli.templates:import_templates", "Import the templates of a document, all of them or none."
+    ),
+    "list": Entry("pipeline_cli.templates:list_templates", "List templates, those that are built in among them."),
+    "show": Entry("pipeline_cli.templates:show", "Show a template with its arguments."),
+    "delete": Entry("pipeline_cli.templates:delete", "Delete a template that no flow uses."),
+}
+
+template = LazyGroup("template", entries=COMMANDS, help="Import and show templates of tasks.")
+
+name_argument = click.argument("name")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
+@with_service
+def import_templates(service: Client, out: Output, file: str) -> None:
+    """Import the templates of a document, all of them or none.
+
+    FILE (- for standard input) is JSON or YAML: templates by name. Those that are there already are replaced.
+    """
+    found = documents(file)
+    if len(found) > 1:
+        raise BadFile(f"{file} holds {len(found)} documents; templates are imported as one")
+    payload = service.post("v1", "templates", body=found[0]).payload
+    out.show(payload, lambda shown: [render_flows.imported(name) for name in shown["templates"]])
+
+
+@click.command("list")
+@with_service
+def list_templates(service: Client, out: Output) -> None:
+    """List templates, those that are built in among them."""
+    out.show(service.get("v1", "templates").payload, render_flows.templates)
+
+
+@click.command()
+@name_argument
+@with_service
+def show(service: Client, out: Output, name: str) -> None:
+    """Show a template with its arguments."""
+    out.show(service.get("v1", "templates", name).payload, render.document)
+
+
+@click.command()
+@name_argument
+@with_service
+def delete(service: Client, out: Output, name: str) -> None:
+    """Delete a template that no flow uses."""
+    out.show(service.delete("v1", "templates", name).envelope, lambda _: [f"{name} deleted"])

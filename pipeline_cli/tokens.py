@@ -1,0 +1,51 @@
+"""`pipeline token`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pipeline_cli import render
+from pipeline_cli.client import Client
+from pipeline_cli.options import with_service
+from pipeline_cli.output import Output
+
+
+@click.group()
+def token() -> None:
+    """Create, list and delete tokens."""
+
+
+@token.command()
+@click.argument("privileges", metavar="PRIVILEGE...", nargs=-1, required=True)
+@click.option("--for", "forwho", metavar="WHO", required=True, help="Whose token it is.")
+@click.option("--note", help="What it is for.")
+@click.option("--own-only", "ownOnly", is_flag=True, help="Only for jobs whose user is WHO.")
+@click.option("--expires", "expiresAt", metavar="TIME", help="RFC 3339.  [default: never]")
+@with_service
+def create(service: Client, out: Output, privileges: tuple[str, ...], **fields: Any) -> None:
+    """Create a token and print it; it is shown this once.
+
+    PRIVILEGE is read_job, write_job, read_feature, write_feature, read_token or write_token.
+    """
+    given = {name: value for name, value in fields.items() if value}
+    made = service.post("v1", "tokens", body={"privileges": list(privileges), **given}).payload
+    out.show(made, lambda payload: [payload["token"]])
+    if not out.json:
+        out.note(f"its ID is {made['id']}; the token is not shown again")
+
+
+@token.command("list")
+@with_service
+def list_tokens(service: Client, out: Output) -> None:
+    """List tokens, without what is secret."""
+    out.show(service.all("v1", "tokens"), render.tokens)
+
+
+@token.command()
+@click.argument("token_id", metavar="ID")
+@with_service
+def delete(service: Client, out: Output, token_id: str) -> None:
+    """Delete a token; it stops working at once."""
+    out.show(service.delete("v1", "tokens", token_id).envelope, lambda _: [f"{token_id} deleted"])

@@ -1,0 +1,232 @@
+"""`pipeline up`: the whole service on one machine, in the foreground."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, suppress
+from pathlib import Path
+
+import click
+from redis import Redis
+from redis.exceptions import RedisError
+from rich.console import Console
+from rich.markup import escape
+from sqlalchemy.exc import OperationalError
+
+from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
+from pipeline_core.settings import settings
+from pipeline_up import flower
+from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
+from pipeline_up.environment import child_environment, kept_secret_key
+from pipeline_up.listener import Listener
+from pipeline_up.plan import Plan
+from pipeline_up.replicas import jobs_with_replicas, stop_replicas
+from pipeline_up.run import Run
+from pipeline_up.service import Service
+from pipeline_up.supervisor import Change, StartFailed, StopRequested, Supervisor
+
+READY_SECONDS = 60.0
+SERVER_STOP_SECONDS = 30.0
+MARKS = {Change.READY: "[green]●[/]", Change.EXITED: "[red]●[/]", Change.STOPPED: "○", Change.KILLED: "[yellow]○[/]"}
+at_least_one = click.IntRange(min=1)
+
+
+class CannotStart(click.ClickException):
+    """The message on standard error, and exit code 2: nothing was started."""
+
+    exit_code = 2
+
+
+def _directory(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    if value == "":
+        raise click.BadParameter("is empty; a directory is needed, or none for PIPELINE_DATA_DIR")
+    return Path(value) if value else None
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address that the API listens on.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free one.")
+@click.option("--data-dir", callback=_directory, help="Where all data is kept. [default: PIPELINE_DATA_DIR]")
+@click.option("--stage-workers", default=1, show_default=True, type=at_least_one, help="Workers that run the stages.")
+@click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
+@click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
+@click.option(
+    "--flower-port", default=5555, show_default=True, type=click.IntRange(1, 65535), help="Port that Flower listens on."
+)
+@click.option("--stop-jobs", is_flag=True, help="When the service is stopped, stop the jobs' replicas too.")
+def up(
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    stage_workers: int,
+    hook_workers: int,
+    flower_too: bool,
+    flower_port: int,
+    stop_jobs: bool,
+) -> None:
+    """Run the whole service on this machine until Ctrl-C.
+
+    PostgreSQL and Redis are started too, unless PIPELINE_DATABASE_URL and PIPELINE_REDIS_URL name others.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        if flower_too:
+            flower.check()
+        # The port first: a start that is refused leaves no directory behind.
+        with closing(Listener(host, port)) as listener, Run(data_dir or settings().data_dir) as run:
+            if run.reaped:
+                console.print(f"Ended what an earlier run left behind: {', '.join(run.reaped)}.")
+            _serve(run, listener, console, stage_workers, hook_workers, flower_port if flower_too else None, stop_jobs)
+            _tell_of_replicas(console, stop_jobs)
+    except ConfigurationError as error:
+        raise CannotStart(error.message) from error
+    except PipelineError as error:
+        raise click.ClickException(error.message) from error
+
+
+def _serve(
+    run: Run,
+    listener: Listener,
+    console: Console,
+    stage_workers: int,
+    hook_workers: int,
+    flower_port: int | None,
+    stop_jobs: bool,
+) -> None:
+    def report(name: str, change: Change, detail: str) -> None:
+        console.print(f"{MARKS[change]} {name:<14}{change} {escape(detail)}")
+
+    supervisor = Supervisor(run, report)
+    configured = settings()
+    postgres = None if configured.database_url else EmbeddedPostgres(run.data_dir / "postgres")
+    redis = None if configured.redis_url else EmbeddedRedis(run.data_dir / "redis")
+    servers = [server for server in (postgres, redis) if server]
+    for server in servers:
+        server.prepare()
+    try:
+        with supervisor.listening():
+            supervisor.start(*map(server_service, servers))
+            supervisor.wait_ready(READY_SECONDS)
+            environment = child_environment(
+                os.environ,
+                database_url=postgres.url if postgres else configured.database_url,
+                redis_url=redis.url if redis else configured.redis_url,
+                secret_key=configured.secret_key or kept_secret_key(run.data_dir),
+                data_dir=run.data_dir,
+                loopback=listener.loopback,
+            )
+            views = []
+            if flower_port:
+                environment["PIPELINE_TASK_EVENTS"] = "1"
+                password = flower.password(configured.flower_password, run.data_dir)
+                views.append(flower.flower(environment, flower_port, password))
+            # What this process does for the service itself, it does with the same settings.
+            os.environ.update(environment)
+            settings.cache_clear()
+            _prepare()
+            plan = Plan(
+                environment=environment,
+                data_dir=run.data_dir,
+                listener=listener.fileno,
+                api_ready=lambda: listener.answers("/readyz"),
+                stage_workers=stage_workers,
+                hook_workers=hook_workers,
+            )
+            supervisor.start(*plan.services(), *views)
+            supervisor.wait_ready(READY_SECONDS)
+            _welcome(console, run, listener)
+            if flower_port:
+                console.print(
+                    f"Flower answers at [bold]http://{flower.HOST}:{flower_port}[/] to the user {flower.USER}, "
+                    f"password {escape(password)}"
+                )
+            supervisor.watch()
+            console.print("Stopping; Ctrl-C once more hastens it.")
+            listener.close()
+            if stop_jobs:
+                _stop_jobs()
+    except StopRequested:
+        console.print("Stopped before all was ready.")
+    finally:
+        for server in servers:
+            server.clean()
+
+
+def server_service(server: EmbeddedServer) -> Service:
+    """An embedded server, prepared, as the supervisor runs it. It gets no secret of the service's."""
+    return Service(
+        name=server.name,
+        argv=server.command,
+        env={"PATH": os.defpath, "LC_ALL": "C"},
+        ready=server.ready,
+        stop_signal=server.stop_signal,
+        stop_seconds=SERVER_STOP_SECONDS,
+    )
+
+
+def _prepare() -> None:
+    """Bring the database up to date, and see that the service can be used before its processes are started."""
+    _migrate(settings().database_url)
+    from pipeline_core.auth.tokens import check_startup
+    from pipeline_core.database import transaction
+
+    with transaction() as session:
+        check_startup(session)
+    try:
+        Redis.from_url(settings().redis_url, socket_timeout=5, socket_connect_timeout=5).ping()
+    except RedisError as error:
+        raise StartFailed(f"Redis cannot be used: {error}") from error
+
+
+def _migrate(url: str) -> None:
+    from pipeline_core.database.migrate import upgrade
+
+    try:
+        upgrade(url)
+    except OperationalError as error:
+        raise StartFailed(f"The database cannot be used: {error.orig}") from error
+
+
+def _welcome(console: Console, run: Run, listener: Listener) -> None:
+    console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(run.logs))}")
+    if settings().cluster_driver == "local":
+        from pipeline_core.clusters.local.launcher import shortcomings
+
+        console.print("Jobs run as processes of this machine: images are not used.")
+        for shortcoming in shortcomings():
+            console.print(escape(shortcoming))
+
+
+def _stop_jobs() -> None:
+    """Stop the jobs that run on this machine, for the record: their replicas are ended when the service has stopped."""
+    if settings().cluster_driver != "local":
+        return
+    from pipeline_core.auth.actor import SYSTEM
+    from pipeline_core.clusters import cluster
+    from pipeline_core.jobs import control
+
+    for job_id in jobs_with_replicas(cluster()):
+        with suppress(Conflict, NotFound):
+            control.stop(job_id, SYSTEM, reason="stopped with the service (--stop-jobs)")
+
+
+def _tell_of_replicas(console: Console, stop_jobs: bool) -> None:
+    """Say how many replicas are left running, or stop them. Only those of the local cluster are this machine's."""
+    if settings().cluster_driver != "local":
+        return
+    from pipeline_core.clusters import cluster
+
+    jobs = jobs_with_replicas(cluster())
+    if not jobs:
+        return
+    what = f"{sum(jobs.values())} replicas of {len(jobs)} jobs"
+    if not stop_jobs:
+        console.print(f"{what} are left running; the next start finds them again. --stop-jobs would stop them.")
+    elif stop_replicas(cluster(), jobs):
+        console.print(f"Stopped {what}.")
+    else:
+        console.print(f"Not all of {what} ended in time.")
+
+
+if __name__ == "__main__":
+    up()

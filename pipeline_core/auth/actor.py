@@ -1,0 +1,42 @@
+"""Who does something: the value that goes with every change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.errors import Forbidden
+
+ADMIN = "admin"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Actor:
+    """The bearer of a token, or the admin, or the service itself (`SYSTEM`).
+
+    `name` is the token's `forwho`. An `own_only` actor sees only what belongs to the user of that name. `address` and
+    `request_id` say where the request came from, for the audit log.
+    """
+
+    name: str
+    token_id: str = ""
+    privileges: frozenset[Privilege] = frozenset()
+    admin: bool = False
+    own_only: bool = False
+    address: str = ""
+    request_id: str = ""
+
+    def may(self, privilege: Privilege) -> bool:
+        return self.admin or privilege in self.privileges
+
+    def sees(self, user_id: str) -> bool:
+        """Whether jobs of this user are this actor's business."""
+        return not self.own_only or user_id == self.name
+
+    def require(self, privilege: Privilege) -> None:
+        """Raises Forbidden when the actor lacks the privilege."""
+        if not self.may(privilege):
+            raise Forbidden(f"This token lacks the privilege {privilege}.")
+
+
+SYSTEM = Actor(name="pipeline", admin=True)

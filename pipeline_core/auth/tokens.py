@@ -1,0 +1,195 @@
+"""Tokens and the admin's password: authenticating by them, and changing them.
+
+Privileges are the caller's to check; that nobody grants what they do not hold is checked here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import string
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth import audit, password
+from pipeline_core.auth.actor import ADMIN, Actor
+from pipeline_core.auth.audit import Action
+from pipeline_core.auth.definition import TokenReference, read_change, read_reference, read_token
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.database.counting import count_up_to
+from pipeline_core.database.models import AdminPassword, Token, table
+from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
+from pipeline_core.validation.body import Body, storable
+
+_ALPHABET = string.ascii_letters + string.digits
+_LENGTH = 24
+_USE_NOTED_EVERY = timedelta(minutes=1)
+
+# Every request asks one of these: columns of tables, not objects, and built once.
+_TOKENS = table(Token)
+_VALID = select(
+    _TOKENS.c.id, _TOKENS.c.hash, _TOKENS.c.forwho, _TOKENS.c.privileges, _TOKENS.c.own_only, _TOKENS.c.last_used_at
+).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
+_PASSWORD = select(table(AdminPassword).c.hash)
+
+
+def authenticate(database: Session | Connection, value: str, *, address: str = "", request_id: str = "") -> Actor:
+    """The one whose token or password `value` is; `address` and `request_id` go into the actor.
+
+    Raises Unauthenticated when there is none: unknown, revoked or expired.
+    """
+    if not value:
+        raise Unauthenticated("The request carries no token; send it in the header `token` or `Authorization: Bearer`.")
+    if password.looks_like_token(value):
+        token = _valid_token(database, value)
+        if token is not None:
+            _note_use(database, token)
+            return Actor(
+                name=token.forwho,
+                token_id=token.id,
+                privileges=frozenset(map(Privilege, token.privileges)),
+                own_only=token.own_only,
+                address=address,
+                request_id=request_id,
+            )
+    elif password.accepts(_stored_password(database), value):
+        return Actor(name=ADMIN, admin=True, address=address, request_id=request_id)
+    raise Unauthenticated("The token is unknown, revoked or expired.")
+
+
+def create(session: Session, raw: object, actor: Actor) -> tuple[str, str]:
+    """Create the token that `raw`, the request's JSON, asks for: its value, which is not kept, and its id.
+
+    Raises Forbidden, MissingParameter and WrongParameter.
+    """
+    moment = now()
+    definition = read_token(raw, actor, moment)
+    value = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    token = Token(
+        id=f"t{secrets.token_hex(8)}",
+        hash=_digest(value),
+        forwho=definition.forwho,
+        note=definition.note,
+        privileges=list(definition.privileges),
+        own_only=definition.own_only,
+        created_at=moment,
+        expires_at=definition.expires_at,
+    )
+    session.add(token)
+    audit.record(session, actor, Action.TOKEN_CREATE, token.id, after=_payload(token))
+    return value, token.id
+
+
+def change_privileges(session: Session, raw: object, actor: Actor) -> None:
+    """Give a token other privileges, as `raw`, the request's JSON, says.
+
+    Raises Forbidden, MissingParameter, WrongParameter and NotFound.
+    """
+    reference, privileges = read_change(raw, actor)
+    token = _find(session, reference)
+    if actor.own_only and not (token.own_only and token.forwho == actor.name):
+        raise Forbidden("An ownOnly token can change only ownOnly tokens of the same user.")
+    before = _payload(token)
+    token.privileges = list(privileges)
+    audit.record(session, actor, Action.TOKEN_CHANGE, token.id, before=before, after=_payload(token))
+
+
+def delete(session: Session, *, raw: object = None, token_id: str | None = None, actor: Actor) -> None:
+    """Revoke a token: the one of that id, or the one that `raw`, the request's JSON, names.
+
+    Raises MissingParameter, WrongParameter and NotFound.
+    """
+    token = _find(session, read_reference(raw) if token_id is None else TokenReference(id=token_id))
+    audit.record(session, actor, Action.TOKEN_DELETE, token.id, before=_payload(token))
+    session.delete(token)
+
+
+def listing(session: Session, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the tokens, the newest first, and how many there are (`count_up_to`)."""
+    query = select(Token)
+    page = session.scalars(query.order_by(Token.created_at.desc(), Token.id).limit(limit).offset(offset))
+    return [_payload(token) for token in page], count_up_to(session, query)
+
+
+def change_admin_password(session: Session, raw: object, actor: Actor) -> None:
+    """Set the admin's password to `raw`'s `token`; the old one is worth nothing from the commit on.
+
+    Raises Forbidden for everyone but the admin, MissingParameter and WrongParameter.
+    """
+    if not actor.admin:
+        raise Forbidden("Only the admin may change the admin's password.")
+    body = Body.of(raw)
+    new = body.text("token", required=True, secret=True, check=password.problem_of)
+    body.finish()
+    values = {"hash": password.hashed(new), "changed_at": now()}
+    session.execute(
+        insert(AdminPassword)
+        .values(id=1, version=1, **values)
+        .on_conflict_do_update(index_elements=["id"], set_={**values, "version": AdminPassword.version + 1})
+    )
+    audit.record(session, actor, Action.ADMIN_PASSWORD_CHANGE, ADMIN)
+
+
+def check_startup(session: Session) -> None:
+    """Raises ConfigurationError when nobody could log in as admin, or anybody could by the well-known password."""
+    if _stored_password(session) is None:
+        password.check_configured()
+
+
+def _valid_token(database: Session | Connection, value: str) -> Row[*tuple[Any, ...]] | None:
+    digest = _digest(value)
+    token = database.execute(_VALID, {"digest": digest}).one_or_none()
+    return token if token and hmac.compare_digest(token.hash, digest) else None
+
+
+def _note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> None:
+    moment = now()
+    recent = moment - _USE_NOTED_EVERY
+    if token.last_used_at and token.last_used_at > recent:
+        return
+    # Another request of the same token may be noting the same: skip the row then instead of waiting for its end.
+    due = (
+        select(_TOKENS.c.id)
+        .where(_TOKENS.c.id == token.id, or_(_TOKENS.c.last_used_at.is_(None), _TOKENS.c.last_used_at <= recent))
+        .with_for_update(skip_locked=True)
+        .scalar_subquery()
+    )
+    database.execute(update(_TOKENS).where(_TOKENS.c.id == due).values(last_used_at=moment))
+
+
+def _stored_password(database: Session | Connection) -> str | None:
+    """Its hash."""
+    return database.execute(_PASSWORD).scalar_one_or_none()
+
+
+def _find(session: Session, reference: TokenReference) -> Token:
+    """The token, locked until the transaction ends. Raises NotFound."""
+    wanted = Token.hash == _digest(reference.value) if reference.value else Token.id == reference.id
+    query = select(Token).where(wanted).with_for_update().execution_options(populate_existing=True)
+    token = session.scalars(query).one_or_none() if storable(reference.id) else None
+    if token is None:
+        raise NotFound("There is no such token.")
+    return token
+
+
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _payload(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "forwho": token.forwho,
+        "note": token.note,
+        "privileges": list(token.privileges),
+        "ownOnly": token.own_only,
+        "createdAt": rfc3339(token.created_at),
+        "expiresAt": rfc3339(token.expires_at),
+        "lastUsedAt": rfc3339(token.last_used_at),
+    }

@@ -1,0 +1,1 @@
+"""Small things that every other package uses: time, IDs, strict JSON, logging, encryption, failpoints."""

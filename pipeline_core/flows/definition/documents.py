@@ -1,0 +1,144 @@
+"""The import document `{key: {"pipeline": {…}, "tasks": […]}}`: read as a whole or not at all, and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.flow import TEMPLATE_KEYS, Flow, parse
+from pipeline_core.flows.notation import variables
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.runs import preparation
+from pipeline_core.validation.body import Problems, shown
+
+_STAND_INS = {
+    "runner": "runner",
+    "pipeline_id": "1",
+    "pipeline_name": "pipeline",
+    "cluster_name": "cluster",
+    "execution_date": "2000-01-01 00:00:00",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A flow, and the key and entry that it was read from, as they are stored, shown and exported."""
+
+    flow: Flow
+    key: str
+    entry: Mapping[str, Any]
+
+
+Creators = Callable[[str], str]
+"""Who has created the flow of an identity, or will have: things of theirs are mounted into its tasks."""
+
+
+def anybody(key: str) -> str:
+    """Stands in where nobody has created a flow."""
+    return "creator"
+
+
+def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> dict[str, Definition]:
+    """The flows of an import document, by their identities, in its order.
+
+    Raises WrongParameter or MissingParameter with everything that is wrong, by path, unless all of it can run.
+    """
+    if not isinstance(raw, dict) or not raw:
+        raise WrongParameter(f"The document must be an object of flows by name, not {shown(raw)}.")
+    problems = Problems()
+    definitions: dict[str, Definition] = {}
+    for key, entry in raw.items():
+        flow = _read(entry, catalogue, site, creators, problems, f"{key}.")
+        if flow is None:
+            continue
+        if identity(key) != flow.key:
+            problems.add(
+                f"{key}.pipeline.name", f"is {shown(flow.name)}, which does not agree with the key {shown(key)}"
+            )
+        elif flow.key in definitions:
+            other = definitions[flow.key].flow.name
+            problems.add(key, f"is the same flow as {shown(other)}: names agree in lower case with `-` for `_`")
+        else:
+            definitions[flow.key] = Definition(flow, key, canonical(entry))
+    problems.raise_any()
+    return definitions
+
+
+def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> Definition:
+    """The flow of a single entry. Raises as `read_document` does."""
+    problems = Problems()
+    flow = _read(raw, catalogue, site, creators, problems, "")
+    problems.raise_any()
+    if flow is None or not isinstance(raw, dict):
+        raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
+    return Definition(flow, flow.name, canonical(raw))
+
+
+def stored_flow(entry: Mapping[str, Any]) -> Flow:
+    """The flow of an entry that was stored, whatever has become of the templates since. Raises WrongParameter."""
+    problems = Problems()
+    flow = parse(entry, problems, "")
+    problems.raise_any()
+    if flow is None:
+        raise WrongParameter("The stored flow cannot be read.")
+    return flow
+
+
+def canonical(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with the one spelling of the templates' key; all else, and every order, as it came."""
+    written_as, accepted = TEMPLATE_KEYS
+
+    def spelled(task: Any) -> Any:
+        if not isinstance(task, dict):
+            return task
+        return {written_as if key == accepted else key: value for key, value in task.items()}
+
+    tasks = entry.get("tasks")
+    return {**entry, "tasks": list(map(spelled, tasks))} if isinstance(tasks, list) else dict(entry)
+
+
+def document(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The import document of stored keys and entries."""
+    return dict(stored)
+
+
+def written(exported: Mapping[str, Any]) -> str:
+    """The text of an import document: the same for the same flows, however often it is imported and exported."""
+    return json.dumps(exported, ensure_ascii=False, indent=2)
+
+
+def _read(
+    entry: object, catalogue: Catalogue, site: Site, creators: Creators, problems: Problems, path: str
+) -> Flow | None:
+    flow = parse(entry, problems, path)
+    # Fewer tasks in the DAG: it has a cycle or tasks of one name, and nobody knows who depends on whom.
+    if flow and flow.tasks and isinstance(entry, dict) and len(flow.dag) == len(entry["tasks"]):
+        _check(flow, catalogue, site, creators(flow.key), problems, path)
+    return flow
+
+
+def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems: Problems, path: str) -> None:
+    if flow.project not in site.projects:
+        problems.add(f"{path}pipeline.project", f"is {shown(flow.project)}; there are {', '.join(site.projects)}")
+    known = variables.context(creator=creator, **_STAND_INS, timezone=flow.timezone)
+    try:
+        values = {**known, **preparation.global_values(flow, known)}
+    except Fault as fault:
+        problems.add(f"{path}pipeline.global_env", str(fault))
+        return
+    for index, task in enumerate(flow.tasks.values()):
+        if not task.template:
+            continue
+        where = f"{path}tasks.{index}."
+        try:
+            template = catalogue.find(task.template)
+        except Fault as fault:
+            problems.add(f"{where}{TEMPLATE_KEYS[0]}", f"(task {task.name}) {fault}")
+            continue
+        preparation.check(flow, task, template, values, creator, site, problems, where)

@@ -1,0 +1,281 @@
+"""A flow and its tasks, read from one entry of the import document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pipeline_core.errors import MissingParameter
+from pipeline_core.flows.notation.dag import Dag
+from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
+from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
+from pipeline_core.flows.runs.states import RunState, read_alerts
+from pipeline_core.validation.body import Body, Problems, shown
+
+TEMPLATE_KEYS = ("job_templete", "job_template")
+"""What a task names its template by; the first spelling, the original's, is the one that is written."""
+
+MAX_TASKS = 5_000
+"""Tasks of a flow. The engine takes in a run as a whole."""
+
+MAX_EDGES = 50_000
+"""Tasks that come right before others, over all tasks of a flow."""
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_MOST = 10**9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A node of a flow. Texts and resources are as the document has them; `retry` counts tries after the first,
+    `timeout` is in seconds, 0 for none."""
+
+    name: str
+    label: str
+    template: str
+    args: Mapping[str, Any]
+    env: str
+    command: str
+    working_dir: str
+    volume_mount: str
+    node_selector: str
+    resource_cpu: Any
+    resource_memory: Any
+    resource_gpu: Any
+    resource_rdma: Any
+    retry: int
+    timeout: int
+    skip: bool
+
+    @property
+    def key(self) -> str:
+        """What the task is told apart by."""
+        return identity(self.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flow:
+    """A flow; `tasks` and `dag` go by the tasks' identities. `backfill_start` is None for "since the schedule was set"."""
+
+    name: str
+    describe: str
+    project: str
+    global_env: str
+    tasks: Mapping[str, Task]
+    dag: Dag
+    schedule: Schedule | None
+    timezone: str
+    backfill_start: datetime | None
+    depends_on_past: bool
+    catchup: bool
+    fail_fast: bool
+    parallelism: int
+    max_active_runs: int
+    max_manual_runs: int
+    expired_limit: int
+    alert_states: frozenset[RunState]
+    alert_users: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What the flow is told apart by."""
+        return identity(self.name)
+
+
+def parse(entry: object, problems: Problems, path: str) -> Flow | None:
+    """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`, as far as it can be read; `problems` get what is wrong.
+
+    `path`, empty or ending in a dot, begins the paths of what is wrong. Templates and the installation are not asked.
+    """
+    if not isinstance(entry, dict):
+        problems.add(path.rstrip(".") or "body", f"must be an object with `pipeline` and `tasks`, not {shown(entry)}")
+        return None
+    for name in entry.keys() - {"pipeline", "tasks"}:
+        problems.add(f"{path}{name}", "is no field here; there are pipeline, tasks")
+    tasks = _tasks(entry.get("tasks"), problems, f"{path}tasks")
+    pipeline = entry.get("pipeline")
+    if not isinstance(pipeline, dict):
+        problems.add(f"{path}pipeline", f"must be an object, not {shown(pipeline)}")
+        return None
+    body = Body(pipeline, Problems(), f"{path}pipeline.")
+    flow = _flow(body, tasks)
+    noted(body.finish, problems)
+    return flow
+
+
+def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:
+    body.ignore("parameter", "expand")
+    timezone = _read(body, "timezone", check_timezone, "UTC")
+    return Flow(
+        name=_read(body, "name", check_flow_name, "", required=True),
+        describe=body.text("describe"),
+        project=body.text("project") or "public",
+        global_env=body.text("global_env"),
+        tasks=tasks,
+        dag=_dag(body, tasks),
+        schedule=_schedule(body, timezone),
+        timezone=timezone,
+        backfill_start=_read(body, "cronjob_start_time", lambda text: read_instant(text, timezone), None),
+        depends_on_past=_flag(body, "depends_on_past", False),
+        catchup=_flag(body, "catchup", True),
+        fail_fast=_flag(body, "failFast", True),
+        parallelism=_count(body, "parallelism", 10, 1),
+        max_active_runs=_count(body, "max_active_runs", 1, 1),
+        max_manual_runs=_count(body, "max_manual_runs", 10, 1),
+        expired_limit=_count(body, "expired_limit", 0),
+        alert_states=_read(body, "alert_status", read_alerts, frozenset()),
+        alert_users=tuple(word.strip() for word in body.text("alert_user").split(",") if word.strip()),
+    )
+
+
+def _schedule(body: Body, timezone: str) -> Schedule | None:
+    kind = body.text(
+        "schedule_type", check=lambda text: None if text in ("once", "crontab") else "must be once or crontab"
+    )
+    schedule = _read(body, "cron_time", lambda text: Schedule(text, timezone), None)
+    if kind == "crontab" and not body.text("cron_time"):
+        body.wrong("cron_time", "is required where schedule_type is crontab", MissingParameter)
+    return schedule if kind == "crontab" else None
+
+
+def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
+    raw = body.value("dag_json")
+    nodes = {} if raw in (None, "") else raw
+    if not isinstance(nodes, dict):
+        body.wrong("dag_json", f"must be an object of tasks, not {shown(nodes)}")
+        return Dag({})
+    upstream: dict[str, list[str]] = {}
+    edges = 0
+    for name, node in nodes.items():
+        names = _upstream(body, name, node)
+        edges += len(names)
+        if edges > MAX_EDGES:
+            body.wrong("dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most")
+            return Dag({})
+        if identity(name) not in tasks:
+            body.wrong(f"dag_json.{name}", f"is a node without a task; there is no task {shown(name)}")
+        elif identity(name) in upstream:
+            body.wrong(f"dag_json.{name}", "is there twice, as names of tasks agree in lower case with `-` for `_`")
+        for other in names:
+            if identity(other) not in tasks:
+                body.wrong(
+                    f"dag_json.{name}.upstream", f"names {shown(other)} upstream of {shown(name)}, which is no task"
+                )
+        upstream[identity(name)] = [identity(other) for other in names if identity(other) in tasks]
+    try:
+        return Dag.of({key: upstream.get(key, []) for key in tasks})
+    except Fault as fault:
+        body.wrong("dag_json", str(fault))
+        return Dag({})
+
+
+def _upstream(body: Body, name: str, node: object) -> list[str]:
+    names = node.get("upstream") if isinstance(node, dict) else None
+    if not isinstance(node, dict) or node.keys() - {"upstream"}:
+        body.wrong(f"dag_json.{name}", f'must be an object as {{"upstream": ["a", "b"]}}, not {shown(node)}')
+    elif names is not None and not (isinstance(names, list) and all(isinstance(other, str) for other in names)):
+        body.wrong(f"dag_json.{name}.upstream", f"must be a list of names of tasks, not {shown(names)}")
+    else:
+        return names or []
+    return []
+
+
+def _tasks(raw: object, problems: Problems, path: str) -> dict[str, Task]:
+    if not isinstance(raw, list) or not raw:
+        problems.add(path, f"must be a list of at least one task, not {shown(raw) if raw != [] else 'an empty one'}")
+        return {}
+    if len(raw) > MAX_TASKS:
+        problems.add(path, f"has {len(raw)} tasks; a flow may have {MAX_TASKS}")
+        return {}
+    tasks: dict[str, Task] = {}
+    for index, item in enumerate(raw):
+        if not isinstance(item, dict):
+            problems.add(f"{path}.{index}", f"must be an object, not {shown(item)}")
+            continue
+        body = Body(item, Problems(), f"{path}.{index}.")
+        task = _task(body)
+        if task.name and task.key in tasks:
+            other = tasks[task.key].name
+            body.wrong(
+                "name", f"is {shown(task.name)}, the same as {shown(other)}: they agree in lower case with `-` for `_`"
+            )
+        tasks.setdefault(task.key, task)
+        noted(body.finish, problems)
+    return tasks
+
+
+def _task(body: Body) -> Task:
+    name = _read(body, "name", check_name, "", required=True)
+    templates = [text for key in TEMPLATE_KEYS if (text := body.text(key))]
+    if len(templates) != 1:
+        body.wrong(TEMPLATE_KEYS[0], f"(or {TEMPLATE_KEYS[1]}) is required, and only one of the two", MissingParameter)
+    args = body.value("args")
+    if not isinstance(args, dict | None):
+        body.wrong("args", f"must be an object, not {shown(args)}")
+    return Task(
+        name=name,
+        label=body.text("label"),
+        template=templates[0] if templates else "",
+        args=args if isinstance(args, dict) else {},
+        env=body.text("env"),
+        command=body.text("command"),
+        working_dir=body.text("working_dir", check=_directory_problem),
+        volume_mount=body.text("volume_mount"),
+        node_selector=body.text("node_selector"),
+        resource_cpu=body.value("resource_cpu"),
+        resource_memory=body.value("resource_memory"),
+        resource_gpu=body.value("resource_gpu"),
+        resource_rdma=body.value("resource_rdma"),
+        retry=_count(body, "retry", 0),
+        timeout=_count(body, "timeout", 0),
+        skip=_flag(body, "skip", False),
+    )
+
+
+def _directory_problem(text: str) -> str | None:
+    # What begins with a variable is seen when that is filled in.
+    return None if text.strip().startswith(("/", "{{")) else f"must be an absolute path, not {shown(text)}"
+
+
+def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = False) -> Any:
+    """What `reader` makes of a text; `default` when there is none or it is wrong."""
+    text = body.text(name, required=required)
+    if not text.strip():
+        return default
+    try:
+        return reader(text)
+    except Fault as fault:
+        body.wrong(name, str(fault))
+        return default
+
+
+def _count(body: Body, name: str, default: int, least: int = 0) -> int:
+    """A whole number, which may be given as text."""
+    value = _whole(body.value(name))
+    if value in (None, ""):
+        return default
+    text = str(value).strip()
+    if isinstance(value, bool) or not isinstance(value, str | int) or not _DIGITS.fullmatch(text) or int(text) < least:
+        body.wrong(name, f"must be a whole number from {least} to {_MOST - 1}, not {shown(value)}")
+        return default
+    return int(text)
+
+
+def _flag(body: Body, name: str, default: bool) -> bool:
+    """True or false, which may be given as text or as 1 or 0."""
+    value = _whole(body.value(name))
+    if value in (None, ""):
+        return default
+    word = str(value).lower()
+    if word not in ("true", "false", "1", "0"):
+        body.wrong(name, f"must be true or false, not {shown(value)}")
+    return word in ("true", "1")
+
+
+def _whole(value: Any) -> Any:
+    """The value, but 2 where it is 2.0: in JSON both are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

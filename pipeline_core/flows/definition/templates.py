@@ -1,0 +1,230 @@
+"""Templates of tasks: read from the layout `job_template_*`, and what a task's values make of one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from pipeline_core.errors import MissingParameter, WrongParameter
+from pipeline_core.flows.notation.arguments import Argument, argv, read_arguments
+from pipeline_core.flows.notation.environment import read_lines
+from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.mounts import read_mounts
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.validation.body import Body, Problems, shown
+
+CUSTOMIZE = "customize"
+ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
+"""Other names of templates that are built in."""
+
+_NAME = re.compile(r"[^\s/]{1,64}")
+_UNUSED = ("project_name", "image_describe", "gitpath")
+_UNUSED_OF_TEMPLATE = ("describe", "old_names", "version", "demo")
+
+
+class Behaviour(StrEnum):
+    """What a template does: run a container, or what the template of that name does that is built in."""
+
+    CONTAINER = "container"
+    LOGICAL = "logical"
+    PYTHON = "python"
+    PYTORCHJOB = "pytorchjob"
+    TFJOB = "tfjob"
+    MPIJOB = "mpijob"
+
+    @property
+    def distributed(self) -> bool:
+        return self in (Behaviour.PYTORCHJOB, Behaviour.TFJOB, Behaviour.MPIJOB)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """A template; `command` is its entrypoint, `volume` the notation of what it mounts, `expand` kept as it came."""
+
+    name: str
+    behaviour: Behaviour = Behaviour.CONTAINER
+    image: str = ""
+    command: tuple[str, ...] = ()
+    workdir: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    volume: str = ""
+    account: str = ""
+    privileged: bool = False
+    expand: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    @property
+    def host_network(self) -> bool:
+        return str(self.expand.get("HostNetwork", "")).lower() == "true"
+
+    @property
+    def describe(self) -> str:
+        return f"the template {self.name}"
+
+    def meaning(self, argument: str) -> str | None:
+        """What an argument sets (`images`, `workdir`, `command`, `code`, `num_worker`); None when it is argv."""
+        word = argument.lstrip("-")
+        if self.behaviour.distributed:
+            return _DISTRIBUTED.get(word)
+        if self.behaviour is Behaviour.PYTHON and word == "code":
+            return word
+        return word if not self.command and word in _WITHOUT_COMMAND else None
+
+
+_WITHOUT_COMMAND = ("images", "workdir", "command")
+_DISTRIBUTED = {
+    "images": "images",
+    "image": "images",
+    "workdir": "workdir",
+    "working_dir": "workdir",
+    "command": "command",
+    "num_worker": "num_worker",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """How a container is started: a `script` for `sh -c`, or `words` that are a command, or the image's own command;
+    `argv` follows. `replicas` is more than one for distributed templates only."""
+
+    image: str
+    workdir: str
+    script: str = ""
+    words: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    replicas: int = 1
+
+
+def start(
+    template: Template, values: Mapping[str, Any], *, command: str = "", workdir: str = "", own_workdir: str = ""
+) -> Start:
+    """How a task with these checked values is started. The task's own `command` (a script) and `workdir` come before all,
+    `own_workdir` is the template's with its variables filled in.
+
+    Raises Fault when there is no image, nothing to run, or a wrong number of workers.
+    """
+    meant = {
+        meaning: value for name, value in values.items() if (meaning := template.meaning(name)) and value is not None
+    }
+    image = str(meant.get("images") or template.image)
+    script = command or str(meant.get("command", ""))
+    words = () if script else template.command
+    if not script and template.behaviour is Behaviour.PYTHON:
+        words = ("python3", "-c", str(meant.get("code", "")))
+    if not image:
+        raise Fault(f"names no image, and {template.describe} has none either")
+    if template.behaviour.distributed and not script:
+        raise Fault(f"needs a command; {template.describe} runs it in each replica")
+    return Start(
+        image=image,
+        workdir=workdir or str(meant.get("workdir") or own_workdir),
+        script=script,
+        words=words,
+        argv=tuple(argv({name: value for name, value in values.items() if template.meaning(name) is None})),
+        replicas=_replicas(meant.get("num_worker", 1)),
+    )
+
+
+def _replicas(value: Any) -> int:
+    text = str(value)
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) not in range(1, 10_001):
+        raise Fault(f"has num_worker {shown(value)}; it must be a whole number from 1 to 10000")
+    return int(text)
+
+
+def canonical(name: str) -> str:
+    """The name that a template is known by."""
+    return ALIASES.get(name, name)
+
+
+def read_templates(raw: object, site: Site) -> dict[str, Template]:
+    """The templates of a document `{name: template, …}`, by the names in it.
+
+    All or nothing: raises WrongParameter or MissingParameter with everything that is wrong in `errors`.
+    """
+    if not isinstance(raw, dict) or not raw:
+        raise WrongParameter(f"The body must be an object of templates by name, not {shown(raw)}.")
+    problems = Problems()
+    templates: dict[str, Template] = {}
+    for name, document in raw.items():
+        if not isinstance(document, dict):
+            problems.add(name, f"must be an object, not {shown(document)}")
+        else:
+            templates[name] = _template(name, document, site, problems)
+    known = [canonical(name) for name in templates]
+    for name in templates:
+        if known.count(canonical(name)) > 1:
+            problems.add(name, f"is another name of {canonical(name)}; both are there")
+    problems.raise_any()
+    return templates
+
+
+def _template(name: str, raw: dict[str, Any], site: Site, problems: Problems) -> Template:
+    body = Body(raw, Problems(), f"{name}.")
+    body.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
+    own = body.text("job_template_name", required=True, check=_name_problem)
+    if own and canonical(own) != canonical(name):
+        body.wrong("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
+    behaviour = RESERVED.get(canonical(name))
+    expand = body.value("job_template_expand") or {}
+    if not isinstance(expand, dict):
+        body.wrong("job_template_expand", f"must be an object, not {shown(expand)}")
+        expand = {}
+    image = body.text("image_name")
+    groups = body.value("job_template_args")
+    arguments = read_arguments({} if groups in (None, "") else groups, body.problems, body.path("job_template_args"))
+    env = _environment(body)
+    command = _command(body)
+    own_fields: dict[str, Any] = {
+        "command": command,
+        "workdir": body.text("job_template_workdir"),
+        "volume": body.text("job_template_volume", check=lambda text: _volume_problem(text, site)),
+        "account": body.text("job_template_account"),
+        "privileged": body.flag("job_template_privileged"),
+    }
+    if not image and behaviour is None and not any(word.lstrip("-") == "images" for word in arguments):
+        body.wrong("image_name", "is required where no argument names the image", MissingParameter)
+    noted(body.finish, problems)
+    shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
+    # What is built in does what it does, whatever a document of that name says.
+    return Template(**shared, behaviour=behaviour) if behaviour else Template(**shared, **own_fields)
+
+
+def _name_problem(name: str) -> str | None:
+    return None if _NAME.fullmatch(name) else "must be at most 64 characters without blanks and `/`"
+
+
+def _volume_problem(text: str, site: Site) -> str | None:
+    try:
+        # What has variables is read when a task fills them in.
+        read_mounts("" if "{{" in text else text, "creator", site)
+    except Fault as fault:
+        return str(fault)
+    return None
+
+
+def _command(body: Body) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(body.text("job_template_command")))
+    except ValueError as error:
+        body.wrong("job_template_command", f"must be words as a shell reads them ({error})")
+        return ()
+
+
+def _environment(body: Body) -> dict[str, str]:
+    try:
+        return read_lines(body.text("job_template_env"))
+    except Fault as fault:
+        body.wrong("job_template_env", str(fault))
+        return {}
+
+
+RESERVED: Mapping[str, Behaviour] = {CUSTOMIZE: Behaviour.CONTAINER} | {
+    behaviour.value: behaviour for behaviour in Behaviour if behaviour is not Behaviour.CONTAINER
+}
+"""Names of the templates that are built in, and what they do."""

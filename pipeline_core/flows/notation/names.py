@@ -1,0 +1,40 @@
+"""Names of flows, tasks and users, and which of them are the same."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.validation.body import shown
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
+USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+TAKEN = frozenset({"import", "export"})
+"""Words that stand where flows are named in paths, so that no flow can have them."""
+
+
+def identity(name: str) -> str:
+    """What a flow's or task's name is told apart by: in lower case, with `-` for `_`."""
+    return name.lower().replace("_", "-")
+
+
+def check_name(name: str) -> str:
+    """The name itself. Raises Fault."""
+    if not NAME.fullmatch(name):
+        raise Fault(f"must be a letter and at most 53 letters, digits, `_` and `-`, not {shown(name)}")
+    return name
+
+
+def check_flow_name(name: str) -> str:
+    """The name itself, if it can be a flow's. Raises Fault."""
+    if identity(name) in TAKEN:
+        raise Fault(f"may not be {shown(name)}: {' and '.join(sorted(TAKEN))} are words of the API")
+    return check_name(name)
+
+
+def check_user(name: str) -> str:
+    """The user's name, if it can be a directory's. Raises Fault."""
+    if not USER.fullmatch(name):
+        raise Fault(f"must be letters, digits, `.`, `_` and `-`, beginning with a letter or digit, not {shown(name)}")
+    return name

@@ -1,0 +1,170 @@
+"""When a flow is due: the points of a cron expression in a time zone.
+
+An expression is read as Debian's cron reads it (crontab(5)), by cronsim,
+and stands for times of a clock on the wall. A time that the clock skips is due at the first instant after the gap; one
+that it shows twice is due the first time. Points that so fall together are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import islice
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from pipeline_core.common.clock import parse_rfc3339
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.validation.body import shown
+
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""Names that stand for expressions."""
+
+MAX_BACKFILL = 10_000
+"""Points that one backfill may have."""
+
+YEARS = range(1970, 2200)
+"""Years that a time which somebody gives may lie in."""
+
+_FORMAT = "%Y-%m-%d %H:%M:%S"
+_SECOND = timedelta(seconds=1)
+# Whatever comes at all comes within the 50 years that cronsim looks ahead from here.
+_ANY_TIME = datetime.fromisoformat("2000-01-01")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A cron expression in a time zone. Instants that go in are aware, those that come out are in UTC."""
+
+    cron: str
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        """Raises Fault when the expression is none, can never be due, or there is no such time zone."""
+        check_timezone(self.timezone)
+        try:
+            never = next(CronSim(_fields(self.cron), _ANY_TIME), None) is None
+        except CronSimError as error:
+            raise Fault(
+                f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(self.cron)}: {error}"
+            ) from None
+        if never:
+            raise Fault(f"is {shown(self.cron)}, which never comes")
+
+    def after(self, instant: datetime) -> Iterator[datetime]:
+        """The points after `instant`, in their order."""
+        zone = ZoneInfo(self.timezone)
+        # A second earlier, so that the times which a gap at this very instant has skipped are seen.
+        wall = (instant - _SECOND).astimezone(zone).replace(tzinfo=None)
+        latest = instant
+        for time in CronSim(_fields(self.cron), wall):
+            point = first_instant(time, zone)
+            if point > latest:
+                latest = point
+                yield point
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """The points from `start` to `end`, both inclusive, in their order."""
+        for point in self.after(start - timedelta(microseconds=1)):
+            if point > end:
+                return
+            yield point
+
+    def next(self, instant: datetime, count: int) -> list[datetime]:
+        """The next `count` points after `instant`; fewer only when the calendar ends."""
+        return list(islice(self.after(instant), count))
+
+    def missing(self, start: datetime, end: datetime, have: Container[datetime], limit: int) -> list[datetime]:
+        """The first `limit` points from `start` to `end`, both inclusive, that are not in `have`, oldest first."""
+        return list(islice((point for point in self.between(start, end) if point not in have), limit))
+
+    def backfill(self, start: datetime, end: datetime) -> list[datetime]:
+        """All points from `start` to `end`, both inclusive. Raises Fault for more than MAX_BACKFILL."""
+        if start > end:
+            raise Fault(f"begins at {start:{_FORMAT}}, after its end at {end:{_FORMAT}}")
+        points = list(islice(self.between(start, end), MAX_BACKFILL + 1))
+        if len(points) > MAX_BACKFILL:
+            raise Fault(
+                f"has more than {MAX_BACKFILL} points; the last of them would be {points[MAX_BACKFILL - 1]:{_FORMAT}} UTC"
+            )
+        return points
+
+
+def check_timezone(name: str) -> str:
+    """The name itself. Raises Fault unless it is one of the IANA database."""
+    if name not in _timezones():
+        raise Fault(f"must be a time zone, as UTC or Asia/Shanghai, not {shown(name)}")
+    return name
+
+
+def read_instant(text: str, timezone: str) -> datetime:
+    """The instant of a `%Y-%m-%d %H:%M:%S` on the wall in that time zone, in UTC. Raises Fault."""
+    try:
+        wall = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
+    except ValueError:
+        raise Fault(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
+    _check_year(wall, text)
+    return first_instant(wall, ZoneInfo(timezone))
+
+
+def read_moment(text: str, timezone: str) -> datetime:
+    """The instant that an RFC 3339 text names, or else what `read_instant` makes of it, in UTC. Raises Fault."""
+    try:
+        instant = parse_rfc3339(text)
+    except ValueError:
+        try:
+            return read_instant(text, timezone)
+        except Fault as fault:
+            raise Fault(f"{fault}; or as 2026-03-01T00:00:00Z") from None
+    _check_year(instant, text)
+    return instant
+
+
+def execution_date(instant: datetime, timezone: str) -> str:
+    """What tasks of a run at this instant are told: the wall's time in the flow's time zone."""
+    return instant.astimezone(ZoneInfo(timezone)).strftime(_FORMAT)
+
+
+def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The first instant, in UTC, at which a clock in the zone shows `wall`, or the end of the gap that skips it."""
+    instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return instant
+    # Seen with the offset after the gap, the time lies before the change; with the one before it, behind it.
+    before, behind = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), instant
+    old = before.astimezone(zone).utcoffset()
+    while behind - before > _SECOND:
+        middle = before + (behind - before) // 2
+        if middle.astimezone(zone).utcoffset() == old:
+            before = middle
+        else:
+            behind = middle
+    return behind.replace(microsecond=0)
+
+
+def _check_year(time: datetime, text: str) -> None:
+    if time.year not in YEARS:
+        raise Fault(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
+
+
+def _fields(cron: str) -> str:
+    text = NICKNAMES.get(cron.strip().lower(), cron)
+    if len(text.split()) != 5:
+        raise Fault(f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(cron)}")
+    return text
+
+
+@cache
+def _timezones() -> frozenset[str]:
+    return frozenset(available_timezones()) - {"localtime"}

@@ -1,0 +1,274 @@
+"""`{{ … }}` in texts: what may stand in it, and rendering it in a sandbox.
+
+Only `{{` and `}}` are special, so that a shell's `${#list[@]}` or `{%` stays what it is. What stands between them is
+parsed by Jinja2, held against a list of what an expression may consist of, and only then rendered by Jinja2's
+ImmutableSandboxedEnvironment (https://jinja.palletsprojects.com/en/stable/sandbox/), which knows nothing but the names
+given, the facades of `facades`, and the filters here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.facades import ATTRIBUTES, datetime_facade, uuid_facade
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.validation.body import shown
+
+MAX_TEXT = 64 * 1024
+"""Bytes of one text before it is rendered."""
+
+MAX_RENDERED = 256 * 1024
+"""Bytes of one text after it was rendered."""
+
+MAX_EXPRESSION = 1024
+"""Characters between `{{` and `}}`."""
+
+MAX_PARTS = 100
+"""Nodes of one expression's tree: what bounds the work of an expression, as each part is at most MAX_RENDERED."""
+
+NAMES = ("creator", "runner", "pipeline_id", "pipeline_name", "cluster_name", "execution_date", "uuid", "datetime")
+"""Names that every text may use, besides the keys of the flow's `global_env`."""
+
+_STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_EXPRESSION = re.compile(rf"\{{\{{((?:{_STRING}|[^'\"}}]|\}}(?!\}}))*)\}}\}}", re.DOTALL)
+_OUTPUT = re.compile(rf"{_STRING}|(?<![\w.])(?P<task>[A-Za-z][A-Za-z0-9_-]*)\.output\b|\w+", re.DOTALL)
+_PLACEHOLDER = "_output_"
+_PREFIX = "v_"
+
+_ALLOWED = (
+    nodes.Template,
+    nodes.Output,
+    nodes.Name,
+    nodes.Const,
+    nodes.TemplateData,
+    nodes.Getattr,
+    nodes.Getitem,
+    nodes.Slice,
+    nodes.Call,
+    nodes.Keyword,
+    nodes.Add,
+    nodes.Sub,
+    nodes.Concat,
+    nodes.Neg,
+    nodes.Filter,
+)
+_TOLD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, re.error, SecurityError, UndefinedError)
+
+
+def _replace(value: object, old: object, new: object) -> str:
+    text = str(value)
+    if len(text) + text.count(str(old)) * len(str(new)) > MAX_RENDERED:
+        raise ValueError("the result of `replace` is too long")
+    return text.replace(str(old), str(new))
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "lower": lambda text: str(text).lower(),
+    "upper": lambda text: str(text).upper(),
+    "trim": lambda text: str(text).strip(),
+    "replace": _replace,
+    "length": lambda text: len(str(text)),
+    "int": lambda text: int(str(text)),
+}
+"""The filters, which all take and give texts or whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """One checked expression: its compiled form, the names it uses, and the tasks whose output it reads, in order."""
+
+    source: str
+    template: Template
+    names: frozenset[str]
+    tasks: tuple[str, ...]
+
+
+def check(text: str, names: Collection[str]) -> frozenset[str]:
+    """Hold a text against the rules. `names` are those of the flow's `global_env`.
+
+    Returns the tasks, by identity, whose output it reads. Raises Fault.
+    """
+    tasks: set[str] = set()
+    for part in _parts(text):
+        if isinstance(part, _Expression):
+            _known(part, names)
+            tasks.update(part.tasks)
+    return frozenset(tasks)
+
+
+def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | None = None) -> str:
+    """The text with every `{{ … }}` replaced by its value.
+
+    `values` are those of `context` and of the flow's `global_env`, `outputs` what tasks (by identity) wrote. Raises Fault
+    for anything that is not allowed, not defined, or too long.
+    """
+    rendered: list[str] = []
+    size = 0
+    for part in _parts(text):
+        piece = part if isinstance(part, str) else _evaluated(part, values, outputs or {})
+        size += len(piece.encode("utf-8", "surrogatepass"))
+        if size > MAX_RENDERED:
+            raise Fault(f"is longer than {MAX_RENDERED} bytes when its variables are filled in")
+        rendered.append(piece)
+    return "".join(rendered)
+
+
+def context(
+    *,
+    creator: str,
+    runner: str,
+    pipeline_id: str,
+    pipeline_name: str,
+    cluster_name: str,
+    execution_date: str,
+    timezone: str = "UTC",
+) -> dict[str, Any]:
+    """What the built-in names mean. `execution_date` is the run's date as text; `timezone` is that of `datetime.now()`."""
+    return {
+        "creator": creator,
+        "runner": runner,
+        "pipeline_id": pipeline_id,
+        "pipeline_name": pipeline_name,
+        "cluster_name": cluster_name,
+        "execution_date": execution_date,
+        "uuid": uuid_facade(),
+        "datetime": datetime_facade(timezone),
+    }
+
+
+def _parts(text: str) -> Iterator[str | _Expression]:
+    """Plain text and expressions in turn."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
+        raise Fault(f"is longer than {MAX_TEXT} bytes")
+    position = 0
+    while (start := text.find("{{", position)) >= 0:
+        yield text[position:start]
+        match = _EXPRESSION.match(text, start)
+        if not match:
+            raise Fault(
+                f"has {shown(text[start : start + 40])}, where `{{{{` opens what no `}}}}` closes; `{{{{ '{{{{' }}}}` writes it"
+            )
+        yield _expression(match[1])
+        position = match.end()
+    yield text[position:]
+
+
+@lru_cache(maxsize=1024)
+def _expression(source: str) -> _Expression:
+    where = f"has {{{{{source[:60]}}}}}"
+    if len(source) > MAX_EXPRESSION:
+        raise Fault(f"{where}…, which is longer than {MAX_EXPRESSION} characters")
+    tasks: list[str] = []
+
+    def placeholder(match: re.Match[str]) -> str:
+        if match["task"] is None:
+            return match[0]
+        tasks.append(identity(match["task"]))
+        return f"{_PLACEHOLDER}{len(tasks) - 1}"
+
+    jinja = _OUTPUT.sub(placeholder, source)
+    try:
+        tree = _ENVIRONMENT.parse(f"{{{{ {jinja} }}}}")
+    except (TemplateSyntaxError, RecursionError, SecurityError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        raise Fault(f"{where}, which is no expression: {reason}") from None
+    try:
+        names = _checked(tree)
+    except Fault as fault:
+        raise Fault(f"{where}: {fault}") from None
+    return _Expression(source, _ENVIRONMENT.from_string(tree), names, tuple(tasks))
+
+
+def _checked(tree: nodes.Template) -> frozenset[str]:
+    """The names that the tree uses. Raises Fault for a node that may not be there."""
+    outputs = tree.body
+    if len(outputs) != 1 or not isinstance(outputs[0], nodes.Output) or len(outputs[0].nodes) != 1:
+        raise Fault("must be one expression")
+    names: set[str] = set()
+    waiting: list[nodes.Node] = [tree]
+    count = 0
+    while waiting:
+        node = waiting.pop()
+        count += 1
+        if count > MAX_PARTS:
+            raise Fault(f"has more than {MAX_PARTS} parts")
+        if problem := _problem(node):
+            raise Fault(problem)
+        if isinstance(node, nodes.Name):
+            names.add(node.name)
+            # Jinja2 gives some names (`self`, `super`) a meaning of its own; with a prefix none has one.
+            node.name = _PREFIX + node.name
+        waiting.extend(node.iter_child_nodes())
+    return frozenset(names)
+
+
+def _problem(node: nodes.Node) -> str | None:
+    if not isinstance(node, _ALLOWED):
+        return f"{type(node).__name__} may not be used; there are names, items, slices, `+`, `-`, `~` and filters"
+    if isinstance(node, nodes.Getattr) and node.attr not in ATTRIBUTES:
+        return f"there is no attribute {shown(node.attr)}; there are {', '.join(sorted(ATTRIBUTES))}, and `output` of tasks"
+    if isinstance(node, nodes.Getitem) and not all(map(_is_index, _indices(node.arg))):
+        return "items and slices are told by whole numbers"
+    if isinstance(node, nodes.Call) and (node.dyn_args or node.dyn_kwargs or not isinstance(node.node, nodes.Getattr)):
+        return "only functions of `uuid` and `datetime` may be called"
+    if isinstance(node, nodes.Filter) and (node.name not in FILTERS or node.dyn_args or node.dyn_kwargs):
+        return f"there is no filter {shown(node.name)}; there are {', '.join(FILTERS)}"
+    return None
+
+
+def _indices(index: nodes.Expr) -> list[nodes.Expr]:
+    bounds = [index.start, index.stop, index.step] if isinstance(index, nodes.Slice) else [index]
+    return [bound for bound in bounds if bound is not None]
+
+
+def _is_index(index: nodes.Expr) -> bool:
+    number = index.node if isinstance(index, nodes.Neg) else index
+    return isinstance(number, nodes.Const) and type(number.value) is int
+
+
+def _known(expression: _Expression, names: Collection[str]) -> None:
+    for name in sorted(expression.names):
+        if name not in NAMES and name not in names and not _is_placeholder(expression, name):
+            raise Fault(
+                f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; there are {', '.join([*NAMES, *names])}"
+            )
+
+
+def _is_placeholder(expression: _Expression, name: str) -> bool:
+    return name in {f"{_PLACEHOLDER}{index}" for index in range(len(expression.tasks))}
+
+
+def _evaluated(expression: _Expression, values: Mapping[str, Any], outputs: Mapping[str, str]) -> str:
+    _known(expression, [name for name in values if name not in NAMES])
+    missing = [task for task in expression.tasks if task not in outputs]
+    if missing:
+        raise Fault(f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} to be had here")
+    own = {f"{_PLACEHOLDER}{index}": outputs[task] for index, task in enumerate(expression.tasks)}
+    known = {**values, **own}
+    try:
+        return expression.template.render({_PREFIX + name: known[name] for name in expression.names})
+    except _TOLD as error:
+        raise Fault(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, autoescape=False, optimized=False, cache_size=0
+    )
+    environment.globals.clear()
+    environment.tests.clear()
+    environment.filters.clear()
+    environment.filters.update(FILTERS)
+    return environment
+
+
+_ENVIRONMENT = _environment()

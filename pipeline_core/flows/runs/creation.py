@@ -1,0 +1,193 @@
+"""Starting runs of flows: a run is stored as a whole, and waits until it is admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import insert
+from sqlalchemy.dialects.postgresql import insert as insert_or_not
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_run_id
+from pipeline_core.database import wakeups
+from pipeline_core.database.models import RunDocument, StoredFlow, StoredRun, StoredTask, table
+from pipeline_core.errors import NotFound, WrongParameter
+from pipeline_core.flows.definition import documents
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.templates import canonical
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.runs import alerts, engine, run_definition
+from pipeline_core.flows.runs.preparation import global_values
+from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.store import lookup
+from pipeline_core.settings import settings
+from pipeline_core.validation.body import shown
+
+_INSERT_RUN = insert_or_not(table(StoredRun)).on_conflict_do_nothing().returning(table(StoredRun).c.id)
+_INSERT_DOCUMENT = insert(table(RunDocument))
+_INSERT_TASK = insert(table(StoredTask))
+_TEMPLATES = "templates"
+
+
+def create(
+    session: Session,
+    flow: StoredFlow,
+    *,
+    trigger: Trigger,
+    execution_date: datetime,
+    runner: str,
+    variables: Mapping[str, Any] | None = None,
+    only: str | None = None,
+    reason: str = "",
+    backfill_id: str | None = None,
+    request_id: str = "",
+    actor: Actor | None = None,
+    definition: Flow | None = None,
+    wake: bool = True,
+) -> str | None:
+    """Store a run of the flow as it is now, waiting to be admitted; its ID.
+
+    None when the flow has a run of this trigger and date already: so a point of the schedule is run once, whoever asks. A
+    run that is started by hand is always another one: `execution_date` is then the moment, and is moved on by
+    microseconds until it is unique. `variables` take the place of values of `global_env`; `only` names the one task of
+    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner. Who has
+    read the flow gives its `definition`, and who admits the run itself needs no `wake`.
+
+    Raises WrongParameter for variables that the flow does not know and values that cannot be made, NotFound when there is
+    no task `only`.
+    """
+    definition = definition or documents.stored_flow(flow.entry)
+    task = None if only is None else _task(definition, only)
+    given = _texts(variables or {})
+    moment = now()
+    run = StoredRun(
+        id=new_run_id(moment),
+        flow_id=flow.id,
+        trigger=trigger,
+        execution_date=execution_date,
+        only=task or "",
+        state=RunState.WAITING,
+        reason=reason,
+        creator=flow.creator,
+        runner=runner,
+        request_id=request_id,
+        backfill_id=backfill_id,
+        created_at=moment,
+    )
+    values = _global_values(definition, run, given)
+    if not _inserted(session, run):
+        return None
+    _insert_document(session, run, flow, definition, given, values)
+    _insert_tasks(session, run, definition)
+    if trigger.by_hand:
+        who = actor or Actor(name=runner, request_id=request_id)
+        after = {"flow": flow.written_as, "trigger": trigger, "task": task, "variables": sorted(given)}
+        audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
+    alerts.tell(session, run, definition, moment)
+    if wake:
+        wakeups.after_commit(session, wakeups.FlowOwed(flow.id))
+    return run.id
+
+
+def _task(flow: Flow, name: str) -> str:
+    key = identity(name)
+    if key not in flow.tasks:
+        raise NotFound(f"The flow {flow.name} has no task {shown(name)}.")
+    return key
+
+
+def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
+    """The variables as texts: they become parts of texts and of the environment."""
+    for name, value in variables.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
+            path = f"variables.{name}"
+            problem = f"must be a text or a number, not {shown(value)}"
+            raise WrongParameter(f"{path} {problem}.", errors={path: [problem]})
+    return {name: str(value) for name, value in variables.items()}
+
+
+def _global_values(flow: Flow, run: StoredRun, given: Mapping[str, str]) -> dict[str, str]:
+    facts = run_definition.facts(
+        flow,
+        run_id=run.id,
+        flow_id=run.flow_id,
+        creator=run.creator,
+        runner=run.runner,
+        execution_date=run.execution_date,
+    )
+    try:
+        return global_values(flow, facts.context(Site.of(settings())), given)
+    except Fault as fault:
+        raise WrongParameter(f"global_env {fault}.", errors={"variables": [f"global_env {fault}"]}) from None
+
+
+def _inserted(session: Session, run: StoredRun) -> bool:
+    """Write the run's row, unless there is one for this point."""
+    columns = table(StoredRun).c.keys()
+    while True:
+        row = {name: value for name in columns if (value := getattr(run, name)) is not None}
+        if session.execute(_INSERT_RUN, row).one_or_none():
+            return True
+        if not Trigger(run.trigger).by_hand:
+            return False
+        run.execution_date += timedelta(microseconds=1)
+
+
+def _insert_document(
+    session: Session,
+    run: StoredRun,
+    flow: StoredFlow,
+    definition: Flow,
+    given: Mapping[str, str],
+    values: Mapping[str, str],
+) -> None:
+    used = {canonical(task.template) for task in definition.tasks.values()}
+    templates = {name: document for name, document in _template_documents(session).items() if canonical(name) in used}
+    session.execute(
+        _INSERT_DOCUMENT,
+        {
+            "run_id": run.id,
+            "entry": flow.entry,
+            "templates": templates,
+            "variables": given,
+            "global_values": values,
+        },
+    )
+
+
+def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
+    """All templates, read once for the many runs that a transaction may make."""
+    if _TEMPLATES not in session.info:
+        session.info[_TEMPLATES] = lookup.template_documents(session)
+    found: Mapping[str, Mapping[str, Any]] = session.info[_TEMPLATES]
+    return found
+
+
+def _insert_tasks(session: Session, run: StoredRun, definition: Flow) -> None:
+    begun = engine.begin(run_definition.plan(definition, run.only or None))
+    session.execute(
+        _INSERT_TASK,
+        [
+            {
+                "run_id": run.id,
+                "key": key,
+                "position": position,
+                "name": definition.tasks[key].name,
+                "label": definition.tasks[key].label,
+                "state": task.state,
+                "attempt": task.attempt,
+                "active": task.active,
+                "tries": task.tries,
+                "reason": task.reason,
+            }
+            for position, (key, task) in enumerate(begun.tasks.items())
+        ],
+    )

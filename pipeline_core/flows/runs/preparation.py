@@ -1,0 +1,240 @@
+"""A task made ready: variables filled in, notation read, arguments checked.
+
+The same code holds a flow against its templates when it is imported, with stand-ins for what only a run knows, and makes
+a task ready when its time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.flows.definition.flow import TEMPLATE_KEYS, Flow, Task
+from pipeline_core.flows.definition.templates import Behaviour, Start, Template, start
+from pipeline_core.flows.notation import variables
+from pipeline_core.flows.notation.arguments import checked, filled
+from pipeline_core.flows.notation.environment import read_lines
+from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.gpu import Gpu, read_gpu
+from pipeline_core.flows.notation.mounts import Mount, joined, read_mounts
+from pipeline_core.flows.notation.resources import (
+    Amount,
+    read_cpu,
+    read_memory,
+    read_node_selector,
+    read_rdma,
+)
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.validation.body import Problems
+
+T = TypeVar("T")
+
+TEMPLATE = TEMPLATE_KEYS[0]
+"""The field at which errors stand that come from the template's own texts."""
+
+_LATER = "1"
+"""Stands for a text that reads the output of a task, while there is none yet. What is made of it is not checked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What a task needs to become a job. `start` is None for one that runs nothing; `volume_mount` is the text, filled in."""
+
+    start: Start | None
+    template_env: Mapping[str, str]
+    env: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    volume_mount: str
+    node_selector: Mapping[str, str]
+    cpu: Amount | None
+    memory: Amount | None
+    gpu: Gpu
+    rdma: int
+
+
+def global_values(flow: Flow, known: Mapping[str, Any], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The values of the keys of `global_env`, once for all tasks of a run; a line may use the keys before it.
+
+    `known` is `variables.context`; `given` takes the place of values, as it is. Raises Fault.
+    """
+    lines = read_lines(flow.global_env)
+    if hidden := [name for name in lines if name in variables.NAMES]:
+        raise Fault(f"has {hidden[0]}, which is a variable's name already")
+    if unknown := [name for name in given or {} if name not in lines]:
+        raise Fault(f"has no {unknown[0]}; there are {', '.join(lines) or 'none'}")
+    values: dict[str, str] = {}
+    for name, text in lines.items():
+        try:
+            values[name] = given[name] if given and name in given else variables.render(text, {**known, **values})
+        except Fault as fault:
+            raise Fault(f"{name} {fault}") from None
+    return values
+
+
+def prepare(
+    task: Task,
+    template: Template,
+    values: Mapping[str, Any],
+    outputs: Mapping[str, str],
+    creator: str,
+    site: Site,
+) -> Prepared:
+    """The task, ready to become a job. `values` are those of `variables.context` and of `global_values`, `outputs` what
+    its ancestors wrote, by identity.
+
+    Raises WrongParameter with everything that is wrong, by field.
+    """
+    problems = Problems()
+    reading = _Reading(task, template, values, outputs, creator, site, problems, "")
+    prepared = reading.all()
+    problems.raise_any()
+    if prepared is None:
+        raise WrongParameter(f"The task {task.name} could not be made ready.")
+    return prepared
+
+
+def check(
+    flow: Flow,
+    task: Task,
+    template: Template,
+    values: Mapping[str, Any],
+    creator: str,
+    site: Site,
+    problems: Problems,
+    path: str,
+) -> None:
+    """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
+    own = Problems()
+    reading = _Reading(task, template, values, None, creator, site, own, path)
+    # Only tasks that read others' outputs ask for it.
+    ancestors = cache(lambda: flow.dag.ancestors(task.key))
+    reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
+    reading.all()
+    noted(own.raise_any, problems)
+
+
+def _unreadable(flow: Flow, task: Task, ancestors: Callable[[], frozenset[str]], other: str) -> str | None:
+    if other in ancestors():
+        return None
+    if other not in flow.tasks:
+        return f"reads the output of {other}, which is no task of the flow"
+    return f"reads the output of {other}, but {task.name} does not depend on {other}"
+
+
+class _Reading:
+    """Reads the fields of one task, each for itself, and notes what is wrong by its path."""
+
+    def __init__(
+        self,
+        task: Task,
+        template: Template,
+        values: Mapping[str, Any],
+        outputs: Mapping[str, str] | None,
+        creator: str,
+        site: Site,
+        problems: Problems,
+        path: str,
+    ) -> None:
+        self.task, self.template, self.site, self.creator = task, template, site, creator
+        self.values, self.outputs = values, outputs
+        self.problems, self.path = problems, path
+        self.readable: Callable[[str], str | None] = lambda other: None
+        self.later = False
+
+    def all(self) -> Prepared | None:
+        """Everything; None when something is wrong."""
+        task, template, site = self.task, self.template, self.site
+        cpu = self.field("resource_cpu", lambda: read_cpu(task.resource_cpu), None)
+        memory = self.field("resource_memory", lambda: read_memory(task.resource_memory), None)
+        gpu = self.field("resource_gpu", lambda: read_gpu(task.resource_gpu, site), Gpu(requests={}))
+        rdma = self.field("resource_rdma", lambda: read_rdma(task.resource_rdma, site), 0)
+        selector: Mapping[str, str] = self.field("node_selector", lambda: self.selector(gpu), {})
+        nothing: tuple[str, tuple[Mount, ...]] = "", ()
+        text, own = self.field("volume_mount", lambda: self.mounts(task.volume_mount), nothing)
+        _, others = self.field(TEMPLATE, lambda: self.mounts(template.volume), nothing)
+        template_env: Mapping[str, str] = self.field(TEMPLATE, lambda: self.lines(template.env), {})
+        env: Mapping[str, str] = self.field("env", lambda: self.lines(read_lines(task.env)), {})
+        began = self.started()
+        if self.problems:
+            return None
+        return Prepared(
+            start=began,
+            template_env=template_env,
+            env=env,
+            mounts=joined(own, others),
+            volume_mount=text,
+            node_selector=selector,
+            cpu=cpu,
+            memory=memory,
+            gpu=gpu,
+            rdma=rdma,
+        )
+
+    def field(self, name: str, reader: Callable[[], T], default: T) -> T:
+        """What the reader gives; `default` when it raises Fault, which is noted."""
+        self.later = False
+        try:
+            return reader()
+        except Fault as fault:
+            self.problems.add(f"{self.path}{name}", f"(task {self.task.name}) {fault}")
+            return default
+
+    def fill(self, text: str) -> str:
+        tasks = variables.check(text, [name for name in self.values if name not in variables.NAMES])
+        for other in tasks:
+            if problem := self.readable(other):
+                raise Fault(problem)
+        if tasks and self.outputs is None:
+            self.later = True
+            return _LATER
+        return variables.render(text, self.values, self.outputs)
+
+    def rendered(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.fill(value)
+        if isinstance(value, Mapping):
+            return {key: self.rendered(inner) for key, inner in value.items()}
+        return [self.rendered(inner) for inner in value] if isinstance(value, list) else value
+
+    def lines(self, lines: Mapping[str, str]) -> Mapping[str, str]:
+        return {name: self.fill(text) for name, text in lines.items()}
+
+    def selector(self, gpu: Gpu) -> Mapping[str, str]:
+        selector = read_node_selector(self.task.node_selector)
+        for key, value in gpu.node_selector.items():
+            if selector.setdefault(key, value) != value:
+                raise Fault(f"asks for {key}={selector[key]}, and resource_gpu for {value}")
+        return selector
+
+    def mounts(self, text: str) -> tuple[str, tuple[Mount, ...]]:
+        filled_in = self.fill(text)
+        return filled_in, () if self.later else read_mounts(filled_in, self.creator, self.site)
+
+    def started(self) -> Start | None:
+        task, template = self.task, self.template
+        given, problems = filled(template.arguments, task.args)
+        for name, problem in problems.items():
+            self.problems.add(f"{self.path}args.{name}", f"(task {task.name}) {problem}")
+        values = {name: self.argument(name, value) for name, value in given.items()}
+        command = self.field("command", lambda: self.fill(task.command), "")
+        workdir = self.field("working_dir", lambda: self.fill(task.working_dir), "")
+        own_workdir = self.field(TEMPLATE, lambda: self.fill(template.workdir), "")
+        if template.behaviour is Behaviour.LOGICAL or self.problems:
+            return None
+        return self.field(
+            TEMPLATE,
+            lambda: start(template, values, command=command, workdir=workdir, own_workdir=own_workdir),
+            None,
+        )
+
+    def argument(self, name: str, value: Any) -> Any:
+        argument = self.template.arguments[name]
+
+        def read() -> Any:
+            rendered = self.rendered(value)
+            return _LATER if self.later else checked(argument, rendered)
+
+        return self.field(f"args.{name}", read, None)

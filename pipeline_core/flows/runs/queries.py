@@ -1,0 +1,161 @@
+"""Finding runs: lists, and single ones with their tasks, for those who may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, and_, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import rfc3339
+from pipeline_core.database.counting import count_up_to
+from pipeline_core.database.models import Job, Replica, StoredFlow, StoredRun, StoredTask, TaskAttempt
+from pipeline_core.errors import NotFound
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.runs import repository
+from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.settings import settings
+from pipeline_core.validation.body import shown
+
+_RUN_COLUMNS: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
+    StoredRun.id,
+    StoredFlow.written_as.label("flow"),
+    StoredRun.trigger,
+    StoredRun.execution_date,
+    StoredRun.state,
+    StoredRun.reason,
+    StoredRun.blocked_by,
+    StoredRun.creator,
+    StoredRun.runner,
+    StoredRun.created_at,
+    StoredRun.started_at,
+    StoredRun.finished_at,
+)
+_RUNS = select(*_RUN_COLUMNS).join(StoredFlow, StoredFlow.id == StoredRun.flow_id)
+
+_TASK_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
+    StoredTask.key,
+    StoredTask.name,
+    StoredTask.label,
+    StoredTask.state,
+    StoredTask.reason,
+    StoredTask.attempt,
+    StoredTask.started_at,
+    StoredTask.finished_at,
+    StoredTask.output,
+    TaskAttempt.job_id,
+)
+LATEST = and_(
+    TaskAttempt.run_id == StoredTask.run_id,
+    TaskAttempt.key == StoredTask.key,
+    TaskAttempt.attempt == StoredTask.attempt,
+)
+"""A task's last attempt."""
+
+_TASKS = select(*_TASK_COLUMNS).select_from(StoredTask).outerjoin(TaskAttempt, LATEST).order_by(StoredTask.position)
+
+
+def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
+    """A run with its tasks, in an order in which each follows those upstream of it.
+
+    Of a debug run, the reason of its task says how to get in while it runs. Raises NotFound.
+    """
+    run = visible(session, run_id, actor)
+    entry = run.trigger == Trigger.DEBUG and run.state == RunState.RUNNING
+    tasks = session.execute(_TASKS.where(StoredTask.run_id == run_id)).all()
+    return {
+        **_summary(run),
+        "tasks": [_task(task, _way_in(session, task.job_id) if entry else "") for task in tasks],
+    }
+
+
+def listing(
+    session: Session,
+    actor: Actor,
+    *,
+    flow: str | None = None,
+    states: Collection[RunState] = (),
+    triggers: Collection[Trigger] = (),
+    limit: int,
+    offset: int = 0,
+) -> tuple[list[dict[str, Any]], int]:
+    """A page of runs without their tasks, the newest first, and how many there are (`count_up_to`).
+
+    `flow` is a flow's name, in either spelling; no states and no triggers leave that open.
+    """
+    query = _matching(_RUNS, actor, flow, states, triggers)
+    page = session.execute(query.order_by(StoredRun.id.desc()).limit(limit).offset(offset))
+    return [_summary(run) for run in page], count_up_to(session, query)
+
+
+def visible(session: Session, run_id: str, actor: Actor) -> Row[Any]:
+    """A run as lists have it. Raises NotFound when there is none, or it is none of this actor's business."""
+    run: Row[Any] | None = session.execute(_RUNS.where(StoredRun.id == run_id)).one_or_none()
+    if run is None or not repository.sees(actor, run):
+        raise NotFound(f"There is no run {shown(run_id)}.")
+    return run
+
+
+def _matching(
+    query: Select[Any],
+    actor: Actor,
+    flow: str | None,
+    states: Iterable[RunState],
+    triggers: Iterable[Trigger],
+) -> Select[Any]:
+    if flow is not None:
+        query = query.where(StoredFlow.key == identity(flow))
+    for column, values in ((StoredRun.state, list(states)), (StoredRun.trigger, list(triggers))):
+        if values:
+            query = query.where(column.in_(values))
+    if actor.own_only:
+        query = query.where(or_(StoredRun.runner == actor.name, StoredRun.creator == actor.name))
+    return query
+
+
+def _summary(run: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "flow": run.flow,
+        "trigger": run.trigger,
+        "executionDate": rfc3339(run.execution_date),
+        "state": run.state,
+        "reason": run.reason,
+        "blockedBy": run.blocked_by or None,
+        "runner": run.runner,
+        "createdAt": rfc3339(run.created_at),
+        "startAt": rfc3339(run.started_at),
+        "finishedAt": rfc3339(run.finished_at),
+    }
+
+
+def _task(task: Row[Any], way_in: str) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "label": task.label,
+        "state": task.state,
+        "reason": way_in or task.reason,
+        "jobID": task.job_id,
+        "attempt": task.attempt,
+        "startAt": rfc3339(task.started_at),
+        "finishedAt": rfc3339(task.finished_at),
+        "output": task.output,
+        "usage": None,
+    }
+
+
+def _way_in(session: Session, job_id: str | None) -> str:
+    """The command by which one gets into a pod that runs; empty before it does."""
+    pod = session.execute(
+        select(Replica.pod_name, Replica.container_id, Job.namespace)
+        .join(Job, Job.id == Replica.job_id)
+        .where(Replica.job_id == job_id, Replica.state == TaskState.RUNNING)
+    ).first()
+    if pod is None:
+        return ""
+    if settings().cluster_driver == "local":
+        return f"to get in, on the machine of the service: cd /proc/{pod.container_id}/cwd && sh"
+    return f"to get in: kubectl exec -it -n {pod.namespace} {pod.pod_name} -- sh"

@@ -1,0 +1,203 @@
+"""A run as it is recorded: locked, read as the engine has it, and written back, only what has changed.
+
+Whoever changes a run does so here, and holds its row meanwhile. What the engine wants done is written down in the same
+transaction, as attempts that are owed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_, update
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth.actor import Actor
+from pipeline_core.database import wakeups
+from pipeline_core.database.models import StoredRun, StoredTask, TaskAttempt, table
+from pipeline_core.errors import NotFound
+from pipeline_core.flows.runs import alerts, engine, run_definition
+from pipeline_core.flows.runs.cache import Remembered
+from pipeline_core.flows.runs.engine import Command, Event, Run, StopJob, Submit, TaskRun
+from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.settings import settings
+from pipeline_core.validation.body import shown
+
+_RUN = select(StoredRun).where(StoredRun.id == bindparam("run_id"))
+_LOCKED = _RUN.with_for_update(key_share=True)
+_IF_FREE = _RUN.with_for_update(key_share=True, skip_locked=True)
+_TASK = table(StoredTask)
+_ATTEMPT = table(TaskAttempt)
+_TASKS = select(_TASK.c.key, _TASK.c.state, _TASK.c.attempt, _TASK.c.active, _TASK.c.tries, _TASK.c.reason).order_by(
+    _TASK.c.position
+)
+_WRITE: TextClause = text(
+    "UPDATE task_runs SET state = new.state, attempt = new.attempt, active = new.active, tries = new.tries,"
+    " reason = new.reason, output = new.output,"
+    " started_at = CASE WHEN new.fresh THEN new.started_at ELSE coalesce(new.started_at, task_runs.started_at) END,"
+    " finished_at = new.finished_at"
+    " FROM unnest(CAST(:key AS text[]), CAST(:state AS text[]), CAST(:attempt AS integer[]),"
+    " CAST(:active AS boolean[]), CAST(:tries AS integer[]), CAST(:reason AS text[]), CAST(:output AS text[]),"
+    " CAST(:started_at AS timestamptz[]), CAST(:finished_at AS timestamptz[]), CAST(:fresh AS boolean[]))"
+    " AS new (key, state, attempt, active, tries, reason, output, started_at, finished_at, fresh)"
+    " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
+)
+_INSERT_ATTEMPT = insert(_ATTEMPT)
+_known = Remembered[tuple[str, Run]]()
+_BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
+"""One that has nothing to wait for has succeeded at the moment when it begins."""
+_UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What is known of a task's job besides its state."""
+
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    output: str | None = None
+
+
+def lock(session: Session, run_id: str) -> StoredRun:
+    """The run, locked until the transaction's end. Raises NotFound.
+
+    Whoever did not get it meanwhile (`lock_if_free`) is called again afterwards.
+    """
+    wakeups.after_commit(session, wakeups.RunOwed(run_id))
+    run = session.scalar(_LOCKED, {"run_id": run_id})
+    if run is None:
+        raise NotFound(f"There is no run {shown(run_id)}.")
+    return run
+
+
+def lock_if_free(session: Session, run_id: str) -> StoredRun | None:
+    """The run, locked; None when another one holds it, or there is none."""
+    return session.scalar(_IF_FREE, {"run_id": run_id})
+
+
+def lock_visible(session: Session, run_id: str, actor: Actor) -> StoredRun:
+    """The run, locked. Raises NotFound also when it is none of this actor's business."""
+    run = lock(session, run_id)
+    if not sees(actor, run):
+        raise NotFound(f"There is no run {shown(run_id)}.")
+    return run
+
+
+def sees(actor: Actor, run: Any) -> bool:
+    """Whether the run (or a row with its `runner` and `creator`) is this actor's business."""
+    return actor.sees(run.runner) or actor.sees(run.creator)
+
+
+def read(session: Session, run: StoredRun) -> Run:
+    """The run as the engine has it."""
+    known = _known.get(run.id)
+    if known and run.token and known[0] == run.token:
+        return known[1]
+    tasks = {
+        key: TaskRun(state=TaskState(state), attempt=attempt, active=active, tries=tries, reason=reason)
+        for key, state, attempt, active, tries, reason in session.execute(_TASKS.where(_TASK.c.run_id == run.id))
+    }
+    return Run(
+        plan=run_definition.definition(session, run.id).plan, tasks=tasks, state=RunState(run.state), reason=run.reason
+    )
+
+
+def take_in(
+    session: Session,
+    run: StoredRun,
+    events: Sequence[Event],
+    moment: datetime,
+    *,
+    known: Mapping[str, Facts] | None = None,
+) -> bool:
+    """Take events into a locked run, and write down what follows from them; whether that was anything.
+
+    `known` is what is known of the jobs of tasks.
+    """
+    before = read(session, run)
+    after, commands = engine.advance(before, *events)
+    if after is before:
+        return False
+    _write_tasks(session, run, before, after, known or {}, moment)
+    _write_commands(session, run, commands, moment)
+    # As good as unique: a transaction that does not commit leaves a memory that nobody asks for.
+    run.token = secrets.token_hex(8)
+    _known.keep(run.id, (run.token, after), len(after.tasks))
+    change_state(session, run, after.state, moment, reason=after.reason)
+    return True
+
+
+def change_state(
+    session: Session, run: StoredRun, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
+) -> None:
+    """Write down the state of a locked run: the one place where it changes. Others may start when it has ended."""
+    previous = RunState(run.state)
+    run.reason, run.blocked_by = reason, blocked_by
+    if state is previous:
+        return
+    run.state = state
+    run.finished_at = moment if state.final else None
+    if state in _BEGUN and run.started_at is None:
+        run.started_at = moment
+    alerts.tell(session, run, run_definition.definition(session, run.id).flow, moment)
+    if state.final:
+        wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
+
+
+def _write_tasks(
+    session: Session, run: StoredRun, before: Run, after: Run, known: Mapping[str, Facts], moment: datetime
+) -> None:
+    rows = [
+        _row(key, before.tasks[key], task, known.get(key, Facts()), moment)
+        for key, task in after.tasks.items()
+        if task is not before.tasks[key] and task != before.tasks[key]
+    ]
+    if rows:
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        session.execute(_WRITE, {"run_id": run.id, **columns})
+
+
+def _row(key: str, before: TaskRun, after: TaskRun, facts: Facts, moment: datetime) -> dict[str, Any]:
+    fresh = after.attempt != before.attempt or (after.state is TaskState.WAITING and not after.active)
+    own = Facts() if fresh else facts
+    return {
+        "key": key,
+        "state": after.state,
+        "attempt": after.attempt,
+        "active": after.active,
+        "tries": after.tries,
+        "reason": after.reason,
+        "output": own.output,
+        "started_at": own.started_at,
+        "finished_at": None if after.state in _UNDER_WAY else own.finished_at or moment,
+        "fresh": fresh,
+    }
+
+
+def _write_commands(session: Session, run: StoredRun, commands: Iterable[Command], moment: datetime) -> None:
+    due = moment + timedelta(seconds=settings().wake_after_seconds)
+    submitted = [command for command in commands if isinstance(command, Submit)]
+    stopped = [command for command in commands if isinstance(command, StopJob)]
+    if submitted:
+        session.execute(
+            _INSERT_ATTEMPT,
+            [
+                {
+                    "run_id": run.id,
+                    "key": command.task,
+                    "attempt": command.attempt,
+                    "stop": False,
+                    "owed": True,
+                    "due_at": due,
+                }
+                for command in submitted
+            ],
+        )
+    if stopped:
+        own = tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).in_([(command.task, command.attempt) for command in stopped])
+        session.execute(
+            update(_ATTEMPT).where(_ATTEMPT.c.run_id == run.id, own).values(stop=True, owed=True, due_at=due)
+        )

@@ -1,0 +1,1 @@
+"""Schedules of flows: which points are due, creating their runs, and backfills."""

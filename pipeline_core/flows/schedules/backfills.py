@@ -1,0 +1,289 @@
+"""Backfills: points of a schedule's past that are run on request, oldest first, and what a person does to them.
+
+A backfill is a row, and comes on by being looked at (`progress`): whatever is lost on the way, the next look finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import now, parse_rfc3339, rfc3339
+from pipeline_core.common.ids import new_backfill_id
+from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.database.counting import count_up_to
+from pipeline_core.database.models import BackfillState, StoredBackfill, StoredFlow, StoredRun
+from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.schedule import Schedule, read_moment
+from pipeline_core.flows.runs import engine, repository
+from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.schedules import backfill_progress
+from pipeline_core.flows.schedules.scheduling import LOST, course
+from pipeline_core.flows.store import lookup
+from pipeline_core.validation.body import Body, Problems, shown
+
+DUE = "due"
+"""How a point stands that the schedule itself is about to run."""
+
+
+class Action(StrEnum):
+    """What a person may do to a backfill."""
+
+    RESUME = "resume"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A backfill that is wished for: `start` and `end` as they were given, both inclusive."""
+
+    start: str
+    end: str
+    dry_run: bool = False
+    stop_on_failure: bool = False
+
+    @classmethod
+    def parse(cls, raw: object) -> Request:
+        """Check a body, any JSON value. Raises MissingParameter, WrongParameter."""
+        body = Body.of(raw)
+        request = cls(
+            start=body.text("from", required=True),
+            end=body.text("to", required=True),
+            dry_run=body.flag("dryRun"),
+            stop_on_failure=body.flag("stopOnFailure"),
+        )
+        body.finish()
+        return request
+
+    def points(self, schedule: Schedule, moment: datetime) -> list[datetime]:
+        """The points of the schedule that are meant. Raises WrongParameter, also for what lies after the moment."""
+        problems = Problems()
+        times: list[datetime] = []
+        for name, text in (("from", self.start), ("to", self.end)):
+            try:
+                times.append(read_moment(text, schedule.timezone))
+            except Fault as fault:
+                problems.add(name, str(fault))
+        problems.raise_any()
+        begin, end = times
+        if end > moment:
+            problems.add("to", f"must not lie in the future, as {rfc3339(end)} does")
+            problems.raise_any()
+        try:
+            return schedule.backfill(begin, end)
+        except Fault as fault:
+            problems.add("from", str(fault))
+            problems.raise_any()
+            raise
+
+
+@again_if_contended
+def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
+    """Begin a backfill of a flow, or with `dry_run` say what it would be: `points` will be run, those `leftOut` not.
+
+    Left out are points that have a run, scheduled or of a backfill, that is under way or has succeeded, and those that
+    the schedule is about to run itself. Raises NotFound; WrongParameter; Conflict for a flow without a schedule, and while
+    another backfill of it is running.
+    """
+    with transaction() as session:
+        flow = lookup.visible(session, name, actor, lock=True)
+        definition = stored_flow(flow.entry)
+        if definition.schedule is None:
+            raise Conflict(f"The flow {flow.written_as} has no schedule: its schedule_type is not crontab.")
+        moment = now()
+        points = request.points(definition.schedule, moment)
+        taken = _taken(session, flow, definition, points, moment)
+        wanted = [point for point in points if point not in taken]
+        planned = {
+            "points": [rfc3339(point) for point in wanted],
+            "leftOut": [{"point": rfc3339(point), **taken[point]} for point in points if point in taken],
+        }
+        if request.dry_run:
+            return planned
+        _refuse_second(session, flow)
+        backfill = StoredBackfill(
+            id=new_backfill_id(moment),
+            flow_id=flow.id,
+            points=planned["points"],
+            made=0,
+            again=[],
+            stop_on_failure=request.stop_on_failure,
+            state=BackfillState.RUNNING,
+            reason="",
+            runner=actor.name,
+            created_at=moment,
+        )
+        session.add(backfill)
+        session.flush()
+        after = {"flow": flow.written_as, "from": request.start, "to": request.end, "points": len(wanted)}
+        audit.record(session, actor, audit.Action.BACKFILL_START, backfill.id, after=after)
+        backfill_progress.come_on(session, backfill, flow)
+        return {**planned, "backfillID": backfill.id}
+
+
+@again_if_contended
+def act(backfill_id: str, action: Action, actor: Actor) -> None:
+    """Stop a backfill with its runs, or let one go on that failed or was stopped; the runs that failed are retried.
+
+    To stop a stopped one, and to resume a running one, changes nothing. Raises NotFound; Conflict for one that has ended
+    otherwise, and while another backfill of the flow is running.
+    """
+    with transaction() as session:
+        found = _visible(session, backfill_id, actor)
+        # Who begins or resumes a backfill holds the flow, so that there is one at a time.
+        flow = session.scalars(
+            select(StoredFlow).where(StoredFlow.id == found.flow_id).with_for_update(key_share=True)
+        ).one()
+        backfill = session.scalars(
+            select(StoredBackfill)
+            .where(StoredBackfill.id == backfill_id)
+            .with_for_update(key_share=True)
+            .execution_options(populate_existing=True)
+        ).one()
+        before = BackfillState(backfill.state)
+        if before is (BackfillState.STOPPED if action is Action.STOP else BackfillState.RUNNING):
+            return
+        if action is Action.STOP:
+            _stop(session, backfill, actor)
+            tag = audit.Action.BACKFILL_STOP
+        else:
+            _resume(session, backfill, flow)
+            tag = audit.Action.BACKFILL_RESUME
+        audit.record(session, actor, tag, backfill_id, before={"state": before}, after={"state": backfill.state})
+
+
+def _stop(session: Session, backfill: StoredBackfill, actor: Actor) -> None:
+    if backfill.state != BackfillState.RUNNING:
+        raise Conflict(f"The backfill {backfill.id} has {backfill.state}; only a running one can be stopped.")
+    moment, reason = now(), f"stopped by {actor.name}"
+    backfill_progress.finish(backfill, BackfillState.STOPPED, reason, moment)
+    open_runs = select(StoredRun.id).where(StoredRun.backfill_id == backfill.id, StoredRun.finished_at.is_(None))
+    for run_id in session.scalars(open_runs.order_by(StoredRun.id)).all():
+        run = repository.lock(session, run_id)
+        if not RunState(run.state).final:
+            repository.take_in(session, run, [engine.Stopped(f"the backfill was {reason}")], moment)
+
+
+def _resume(session: Session, backfill: StoredBackfill, flow: StoredFlow) -> None:
+    if backfill.state == BackfillState.SUCCEEDED:
+        raise Conflict(f"The backfill {backfill.id} has succeeded; there is nothing left of it to resume.")
+    _refuse_second(session, flow)
+    backfill.again = [rfc3339(point) for point in _to_do_again(session, backfill)]
+    backfill.state, backfill.reason, backfill.finished_at = BackfillState.RUNNING, "", None
+    session.flush()
+    backfill_progress.come_on(session, backfill, flow)
+
+
+def _to_do_again(session: Session, backfill: StoredBackfill) -> list[datetime]:
+    """The points whose runs came to nothing; also the last one, when somebody has cleared its run."""
+    states = {point: known["state"] for point, known in _runs(session, backfill).items()}
+    made = [parse_rfc3339(point) for point in backfill.points[: backfill.made]]
+    waited = {parse_rfc3339(point) for point in backfill.again}
+    return [
+        point
+        for point in made
+        if states.get(point) in LOST or (point not in states and (point == made[-1] or point in waited))
+    ]
+
+
+def _refuse_second(session: Session, flow: StoredFlow) -> None:
+    other = session.scalar(
+        select(StoredBackfill.id).where(
+            StoredBackfill.flow_id == flow.id, StoredBackfill.state == BackfillState.RUNNING
+        )
+    )
+    if other:
+        raise Conflict(f"The backfill {other} of the flow {flow.written_as} is running; wait for it, or stop it.")
+
+
+def _taken(
+    session: Session, flow: StoredFlow, definition: Flow, points: list[datetime], moment: datetime
+) -> dict[datetime, dict[str, Any]]:
+    """The points that need no run, with what makes it so: the better of two runs, or that the point is due."""
+    if not points:
+        return {}
+    known = None if flow.paused else course(flow, definition)
+    due = {point: {"runID": None, "state": DUE} for point in points if known and known.owes(point, moment)}
+    found = session.execute(
+        select(StoredRun.execution_date, StoredRun.id, StoredRun.state)
+        .where(
+            StoredRun.flow_id == flow.id,
+            StoredRun.trigger.in_((Trigger.SCHEDULE, Trigger.BACKFILL)),
+            StoredRun.execution_date.between(points[0], points[-1]),
+            StoredRun.state.not_in(LOST),
+        )
+        .order_by((StoredRun.state == RunState.SUCCEEDED).asc())
+    )
+    return {**due, **{point: {"runID": run_id, "state": state} for point, run_id, state in found}}
+
+
+def _visible(session: Session, backfill_id: str, actor: Actor) -> StoredBackfill:
+    backfill = session.get(StoredBackfill, backfill_id)
+    if backfill and actor.own_only and backfill.runner != actor.name:
+        flow = session.get(StoredFlow, backfill.flow_id)
+        backfill = backfill if flow and actor.sees(flow.creator) else None
+    if backfill is None:
+        raise NotFound(f"There is no backfill {shown(backfill_id)}.")
+    return backfill
+
+
+def detail(session: Session, backfill_id: str, actor: Actor) -> dict[str, Any]:
+    """A backfill with all its points and their runs. Raises NotFound."""
+    backfill = _visible(session, backfill_id, actor)
+    flow = session.get_one(StoredFlow, backfill.flow_id)
+    known = _runs(session, backfill)
+    nothing = {"runID": None, "state": RunState.WAITING}
+    points = [{"point": text, **known.get(parse_rfc3339(text), nothing)} for text in backfill.points]
+    return {**_summary(backfill, flow), "points": points}
+
+
+def listing(session: Session, name: str, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the flow's backfills, the newest first, and how many there are (`count_up_to`). Raises NotFound."""
+    flow = lookup.visible(session, name, actor)
+    query = select(StoredBackfill).where(StoredBackfill.flow_id == flow.id)
+    page = session.scalars(query.order_by(StoredBackfill.id.desc()).limit(limit).offset(offset))
+    return [_summary(backfill, flow) for backfill in page], count_up_to(session, query)
+
+
+def _summary(backfill: StoredBackfill, flow: StoredFlow) -> dict[str, Any]:
+    return {
+        "id": backfill.id,
+        "flow": flow.written_as,
+        "state": backfill.state,
+        "reason": backfill.reason,
+        "stopOnFailure": backfill.stop_on_failure,
+        "runner": backfill.runner,
+        "from": backfill.points[0] if backfill.points else None,
+        "to": backfill.points[-1] if backfill.points else None,
+        "total": len(backfill.points),
+        "made": backfill.made,
+        "createdAt": rfc3339(backfill.created_at),
+        "finishedAt": rfc3339(backfill.finished_at),
+    }
+
+
+def _runs(session: Session, backfill: StoredBackfill) -> dict[datetime, Mapping[str, Any]]:
+    """The runs of its points, whichever backfill has made them."""
+    if not backfill.points:
+        return {}
+    first, last = (parse_rfc3339(backfill.points[place]) for place in (0, -1))
+    found = session.execute(
+        select(StoredRun.execution_date, StoredRun.id, StoredRun.state).where(
+            StoredRun.flow_id == backfill.flow_id,
+            StoredRun.trigger == Trigger.BACKFILL,
+            StoredRun.execution_date.between(first, last),
+        )
+    )
+    return {point: {"runID": run_id, "state": state} for point, run_id, state in found}

@@ -1,0 +1,1 @@
+"""Stored flows and templates: creating, replacing, importing, exporting, deleting and finding them."""

@@ -1,0 +1,201 @@
+"""Creating, replacing, importing, exporting and deleting flows. Privileges are the caller's to check.
+
+Every change takes its turn first, so that changes come one after the other, and then the flow's row, which those who start
+runs of it take too. An actor who sees only its own does not find flows that others created, and may not replace them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy import delete as sql_delete
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth import audit
+from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.audit import Action
+from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.common.ids import new_flow_id
+from pipeline_core.database.counting import count_up_to
+from pipeline_core.database.models import Delivery, StoredFlow, StoredRun
+from pipeline_core.errors import Conflict, Forbidden, WrongParameter
+from pipeline_core.flows.definition import documents
+from pipeline_core.flows.definition.documents import Creators, Definition, stored_flow
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.schedules import scheduling
+from pipeline_core.flows.store import lookup
+from pipeline_core.settings import settings
+from pipeline_core.validation.body import shown
+
+
+def create(session: Session, raw: object, actor: Actor) -> str:
+    """Create a flow from one entry of an import document, parsed JSON; its name.
+
+    Raises WrongParameter or MissingParameter with everything that is wrong in `errors`; Conflict when there is a flow of
+    that name.
+    """
+    definition = _read_entry(session, raw, actor)
+    if other := _by_key(session, [definition.flow.key]):
+        raise Conflict(f"There is a flow {shown(other[definition.flow.key].written_as)} already; PUT replaces it.")
+    _add(session, definition, actor, imported=False)
+    return definition.flow.name
+
+
+def replace(session: Session, name: str, raw: object, actor: Actor) -> None:
+    """Put another definition in the place of a flow's; its creator stays, and so do its runs, with what they began with.
+
+    Raises WrongParameter or MissingParameter with everything that is wrong in `errors`, NotFound.
+    """
+    definition = _read_entry(session, raw, actor)
+    if definition.flow.key != identity(name):
+        problem = f"is {shown(definition.flow.name)}, which does not agree with the path's {shown(name)}"
+        raise WrongParameter(f"pipeline.name: {problem}", errors={"pipeline.name": [problem]})
+    row = _own(session, name, actor)
+    # The document's key is as it was imported: an entry has none.
+    _replace(session, row, definition, row.written_as, actor, imported=False)
+
+
+def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
+    """Take in the flows of an import document, parsed JSON, all of them or none; their names, in its order.
+
+    A flow that is there is replaced, as by `replace`; schedules that are new or have changed come in paused. Raises
+    WrongParameter or MissingParameter with everything that is wrong in `errors`; Forbidden for another's flow.
+    """
+    lookup.take_turn(session)
+    site = Site.of(settings())
+    definitions = documents.read_document(raw, lookup.catalogue(session, site), site, _creators(session, actor))
+    rows = _by_key(session, list(definitions))
+    for row in rows.values():
+        if not actor.sees(row.creator):
+            raise Forbidden(f"The flow {shown(row.written_as)} was created by somebody else.")
+    for key, definition in definitions.items():
+        if key in rows:
+            _replace(session, rows[key], definition, definition.key, actor, imported=True)
+        else:
+            _add(session, definition, actor, imported=True)
+    return [definition.flow.name for definition in definitions.values()]
+
+
+def export(session: Session, names: Sequence[str], actor: Actor) -> dict[str, Any]:
+    """The import document of these flows, in this order, or of all by name. Raises NotFound for a name that is none."""
+    if names:
+        rows = [lookup.visible(session, name, actor) for name in dict.fromkeys(map(identity, names))]
+    else:
+        rows = list(session.scalars(select(StoredFlow).where(*_seen(actor)).order_by(StoredFlow.key.collate("C"))))
+    return documents.document((row.written_as, row.entry) for row in rows)
+
+
+def delete(session: Session, name: str, actor: Actor) -> None:
+    """Delete a flow with the history of its runs. Raises NotFound; Conflict while a run of it has not ended."""
+    lookup.take_turn(session)
+    # Also keeps everybody from starting a run of it: a run's row holds on to the flow's.
+    row = _own(session, name, actor)
+    runs = StoredRun.flow_id == row.id
+    session.execute(sql_delete(Delivery).where(Delivery.subject_id.in_(select(StoredRun.id).where(runs))))
+    session.execute(sql_delete(StoredRun).where(runs, StoredRun.finished_at.is_not(None)))
+    if session.scalar(select(exists().where(runs))):
+        raise Conflict(f"The flow {shown(row.written_as)} has runs that have not ended; stop them first.")
+    audit.record(session, actor, Action.FLOW_DELETE, row.key, before=_noted(row))
+    session.delete(row)
+
+
+def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the flows that the actor sees, by name, and how many there are (`count_up_to`)."""
+    pipeline = StoredFlow.entry["pipeline"]
+    query = select(
+        StoredFlow.creator,
+        StoredFlow.created_at,
+        StoredFlow.updated_at,
+        StoredFlow.paused,
+        StoredFlow.next_at,
+        StoredFlow.fault,
+        *(pipeline[name].as_string().label(name) for name in ("name", "describe", "project")),
+        *(pipeline[name].as_string().label(name) for name in ("schedule_type", "cron_time", "timezone")),
+        func.json_array_length(StoredFlow.entry["tasks"]).label("tasks"),
+    ).where(*_seen(actor))
+    rows = session.execute(query.order_by(StoredFlow.key.collate("C")).limit(limit).offset(offset))
+    found = [
+        {
+            "name": row.name,
+            "describe": row.describe or "",
+            "project": row.project or "public",
+            "creator": row.creator,
+            "tasks": row.tasks,
+            "schedule": row.cron_time if row.schedule_type == "crontab" else None,
+            "timezone": row.timezone or "UTC",
+            "paused": row.paused,
+            "nextAt": rfc3339(row.next_at),
+            "fault": row.fault,
+            "createdAt": rfc3339(row.created_at),
+            "updatedAt": rfc3339(row.updated_at),
+        }
+        for row in rows
+    ]
+    return found, count_up_to(session, select(StoredFlow.id).where(*_seen(actor)))
+
+
+def _read_entry(session: Session, raw: object, actor: Actor) -> Definition:
+    lookup.take_turn(session)
+    site = Site.of(settings())
+    return documents.read_entry(raw, lookup.catalogue(session, site), site, _creators(session, actor))
+
+
+def _creators(session: Session, actor: Actor) -> Creators:
+    """Who created a flow; the actor, where it is new."""
+
+    def creator(key: str) -> str:
+        return session.scalar(select(StoredFlow.creator).where(StoredFlow.key == key)) or actor.name
+
+    return creator
+
+
+def _own(session: Session, name: str, actor: Actor) -> StoredFlow:
+    """The flow, for a change: nobody else changes it or starts a run of it until the transaction ends."""
+    lookup.visible(session, name, actor)
+    return _by_key(session, [identity(name)])[identity(name)]
+
+
+def _by_key(session: Session, keys: Sequence[str]) -> dict[str, StoredFlow]:
+    """The flows of these keys, locked in one order."""
+    query = select(StoredFlow).where(StoredFlow.key.in_(keys)).order_by(StoredFlow.id).with_for_update()
+    return {row.key: row for row in session.scalars(query.execution_options(populate_existing=True))}
+
+
+def _add(session: Session, definition: Definition, actor: Actor, *, imported: bool) -> None:
+    moment = now()
+    row = StoredFlow(
+        id=new_flow_id(moment),
+        key=definition.flow.key,
+        written_as=definition.key,
+        entry=definition.entry,
+        creator=actor.name,
+        created_at=moment,
+        updated_at=moment,
+        paused=False,
+    )
+    scheduling.rescheduled(row, None, definition.flow, moment, imported=imported)
+    session.add(row)
+    audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_noted(row))
+
+
+def _replace(
+    session: Session, row: StoredFlow, definition: Definition, written_as: str, actor: Actor, *, imported: bool
+) -> None:
+    moment = now()
+    before, noted = stored_flow(row.entry), _noted(row)
+    row.written_as, row.entry, row.updated_at = written_as, definition.entry, moment
+    scheduling.rescheduled(row, before, definition.flow, moment, imported=imported)
+    audit.record(session, actor, Action.FLOW_REPLACE, row.key, before=noted, after=_noted(row))
+
+
+def _noted(row: StoredFlow) -> dict[str, Any]:
+    """What the audit log has of a flow: its texts may hold what is nobody's business."""
+    pipeline = row.entry["pipeline"]
+    return {"tasks": len(row.entry["tasks"]), "cronTime": pipeline.get("cron_time") or None, "paused": row.paused}
+
+
+def _seen(actor: Actor) -> list[ColumnElement[bool]]:
+    return [StoredFlow.creator == actor.name] if actor.own_only else []

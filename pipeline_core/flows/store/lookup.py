@@ -1,0 +1,68 @@
+"""Flows and templates as they are stored, for those who start runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth.actor import Actor
+from pipeline_core.database.models import StoredFlow, TemplateRevision
+from pipeline_core.errors import NotFound
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.templates import read_templates
+from pipeline_core.flows.notation.names import identity
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.validation.body import shown
+
+# Any number, as long as it is ours alone in this database.
+_LOCK = 7420933
+
+
+def take_turn(session: Session) -> None:
+    """Wait until no other transaction changes flows or templates, and let none do so until this one ends.
+
+    Flows are held against templates, and new ones have no rows that could be locked.
+    """
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
+
+def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+    """The flow of that name, in either spelling. Raises NotFound.
+
+    With `lock` its row is the caller's until the transaction ends; when it is to be `kept`, nobody deletes it until then.
+    """
+    query = select(StoredFlow).where(StoredFlow.key == identity(name))
+    if lock or kept:
+        query = query.with_for_update(read=kept, key_share=True)
+    flow = session.scalar(query)
+    if flow is None:
+        raise NotFound(f"There is no flow {shown(name)}.")
+    return flow
+
+
+def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+    """The same. Raises NotFound also when it is none of this actor's business."""
+    flow = find(session, name, lock=lock, kept=kept)
+    if not actor.sees(flow.creator):
+        raise NotFound(f"There is no flow {shown(name)}.")
+    return flow
+
+
+def template_documents(session: Session) -> dict[str, Mapping[str, Any]]:
+    """The imported templates as they count now, by name."""
+    newest = (
+        select(TemplateRevision.name, TemplateRevision.document)
+        .ext(distinct_on(TemplateRevision.name))
+        .order_by(TemplateRevision.name, TemplateRevision.revision.desc())
+    )
+    return {name: document for name, document in session.execute(newest) if document is not None}
+
+
+def catalogue(session: Session, site: Site) -> Catalogue:
+    """The templates that flows may use now."""
+    documents = template_documents(session)
+    return Catalogue(read_templates(documents, site).values() if documents else ())

@@ -1,0 +1,199 @@
+"""The plan of a job: which plugins it would meet if it were submitted now, and why these. Nobody is asked, and nothing
+is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from pipeline_core.auth.actor import Actor
+from pipeline_core.features import snapshot
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
+from pipeline_core.jobs.submission import Submission
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.selectors import Explanation
+from pipeline_core.settings import settings
+from pipeline_core.stages.choice import Choice, choose
+from pipeline_core.stages.order import PLUGIN_TYPE, STAGES, Stage
+from pipeline_core.states import JobState
+
+STAND_IN_ID = f"j{'0' * 26}"
+"""Of the form of a job's ID, and no job ever has it: selectors look at it in place of the one that is yet to be given."""
+
+_NOTE = "A submission is given an ID of its own; a selector that looks at jobID may decide otherwise about that."
+
+_SEVERAL: Mapping[Stage, str] = {
+    Stage.FACTORS: "asked side by side; what they say is joined in this order",
+    Stage.GATES: "asked one after the other in this order, as long as each lets the job pass",
+    Stage.DECORATE: "asked side by side about the same TaskSet; what they add is merged in this order",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedPlugin:
+    """A plugin, and whether it would be asked (a LifeHook: told of `states`); `reason` says why not.
+
+    `sequence` counts the plugins of its type from 1, those of disabled features too.
+    """
+
+    key: str
+    feature: str
+    enabled: bool
+    sequence: int
+    runs: bool
+    reason: str
+    selector: Explanation
+    states: tuple[JobState, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "feature": self.feature,
+            "enabled": self.enabled,
+            "sequence": self.sequence,
+            "runs": self.runs,
+            "reason": self.reason,
+            "selector": self.selector.to_json(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedStage:
+    """A stage, with all plugins of its type in sequence order.
+
+    `reached` says whether it has its turn, as long as plugins let the job pass; `fails`, whether the job fails here.
+    """
+
+    stage: Stage
+    reached: bool
+    fails: bool
+    outcome: str
+    plugins: tuple[PlannedPlugin, ...]
+
+    @property
+    def asked(self) -> list[str]:
+        """The keys of the plugins that would be asked, in their order."""
+        return [plugin.key for plugin in self.plugins if plugin.runs]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "pluginType": PLUGIN_TYPE.get(self.stage),
+            "reached": self.reached,
+            "fails": self.fails,
+            "outcome": self.outcome,
+            "plugins": [plugin.to_json() for plugin in self.plugins],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The way that a job would go, and the LifeHooks that would be told of it."""
+
+    submission: Submission
+    stages: tuple[PlannedStage, ...]
+    hooks: tuple[PlannedPlugin, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "namespace": self.submission.namespace,
+            "tasksetCheck": "passed" if self.submission.is_taskset else None,
+            "header": self.submission.header_of(STAND_IN_ID),
+            "standIn": {"jobID": STAND_IN_ID, "note": _NOTE},
+            "stages": [stage.to_json() for stage in self.stages],
+            "lifeHooks": [{**hook.to_json(), "states": list(hook.states)} for hook in self.hooks],
+        }
+
+
+def explain(session: Session, submission: Submission, actor: Actor) -> Plan:
+    """The plan by the registry as it stands. Raises Forbidden when the actor may not submit for this user."""
+    submission.require_user(actor)
+    return plan(submission, *snapshot.with_disabled(session))
+
+
+def plan(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> Plan:
+    """The plan of a job. Whom a stage would ask is what the stage itself goes by (`stages.choice`)."""
+    header = submission.header_of(STAND_IN_ID)
+    stages: list[PlannedStage] = []
+    failed = Choice()
+    for stage in STAGES:
+        choice = choose(stage, plugins, submission.kind, header)
+        if failed.fails:
+            choice = Choice(reason="The job would have failed before.")
+        stages.append(
+            PlannedStage(
+                stage=stage,
+                reached=not failed.fails,
+                fails=choice.fails,
+                outcome=choice.reason if failed.fails else _outcome(stage, choice, submission),
+                plugins=_candidates(stage, choice, header, plugins, disabled),
+            )
+        )
+        failed = failed if failed.fails else choice
+    return Plan(submission=submission, stages=tuple(stages), hooks=_hooks(header, plugins, disabled))
+
+
+def _outcome(stage: Stage, choice: Choice, submission: Submission) -> str:
+    if stage is Stage.LAUNCH:
+        unless = "" if submission.is_taskset else ", unless its translator names another"
+        place = f'into the namespace "{submission.namespace}"{unless}'
+        return f"The TaskSet goes to the cluster {settings().cluster_name}, {place}."
+    if choice.fails:
+        return f"The job fails: {choice.reason}"
+    if len(choice.asked) == 1:
+        return f"{choice.asked[0].key} is asked."
+    if choice.asked:
+        return f"{len(choice.asked)} plugins are {_SEVERAL[stage]}."
+    if stage is Stage.BIND:
+        return f"{choice.reason} The cluster's default scheduler places the pods."
+    return f"Nobody is asked. {choice.reason}"
+
+
+def _candidates(
+    stage: Stage, choice: Choice, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot
+) -> tuple[PlannedPlugin, ...]:
+    if stage not in PLUGIN_TYPE:
+        return ()
+    asked = {plugin.key for plugin in choice.asked}
+    return tuple(
+        replace(plugin, runs=plugin.key in asked, reason="" if plugin.key in asked else plugin.reason or choice.reason)
+        for plugin in _all(PLUGIN_TYPE[stage], header, plugins, disabled)
+    )
+
+
+def _hooks(header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> tuple[PlannedPlugin, ...]:
+    told: dict[str, list[JobState]] = {}
+    for state in JobState:
+        for hook in plugins.subscribers(header, state):
+            told.setdefault(hook.key, []).append(state)
+    return tuple(
+        replace(hook, runs=hook.key in told, states=tuple(told.get(hook.key, ())))
+        for hook in _all(PluginType.LIFE_HOOK, header, plugins, disabled)
+    )
+
+
+def _all(type: PluginType, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> list[PlannedPlugin]:
+    """The plugins of a type in sequence order, with what by itself keeps each from running."""
+    ordered = sorted([*plugins.of(type), *disabled.of(type)], key=lambda plugin: plugin.position)
+    return [
+        _candidate(plugin, sequence, header, enabled=plugins.get(plugin.key) is not None)
+        for sequence, plugin in enumerate(ordered, 1)
+    ]
+
+
+def _candidate(plugin: RegisteredPlugin, sequence: int, header: Mapping[str, Any], *, enabled: bool) -> PlannedPlugin:
+    selector = plugin.matcher.explain(header)
+    off = "" if enabled else f"The feature {plugin.feature} is off."
+    unmatched = "" if selector.matched else "The selector does not match."
+    return PlannedPlugin(
+        key=plugin.key,
+        feature=plugin.feature,
+        enabled=enabled,
+        sequence=sequence,
+        runs=False,
+        reason=" ".join(filter(None, (off, unmatched))),
+        selector=selector,
+    )

@@ -1,0 +1,1 @@
+"""Counters and histograms that all processes share."""

@@ -1,0 +1,1 @@
+"""Running the service: heartbeats, queue probes, readiness, status, health checks, metrics, retention."""

@@ -1,0 +1,123 @@
+"""Deleting what was kept for long enough. The audit log is kept for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
+from sqlalchemy.orm import InstrumentedAttribute
+
+from pipeline_core.clusters import cluster
+from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_job_id, new_run_id
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job, StoredRun
+from pipeline_core.operations import heartbeats
+from pipeline_core.settings import settings
+
+IDEMPOTENCY_KEY_HOURS = 24
+"""How long a submission with the same key finds the same job."""
+
+
+def enforce(limit: int) -> int:
+    """Delete at most so many jobs, runs, logs and keys whose time is over; how many. Raises Unavailable, ClusterAway.
+
+    What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
+    """
+    moment = now()
+    keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + heartbeats.forget()
+    kept_days = settings().retention_days
+    before = moment - timedelta(days=kept_days)
+    jobs = old_jobs(before, limit) if kept_days else []
+    if jobs:
+        cluster().prune(jobs)
+        delete_jobs(jobs)
+    runs = delete_runs(before, limit) if kept_days else 0
+    log_days = settings().log_days
+    logs = delete_logs(moment - timedelta(days=log_days), limit) if log_days else 0
+    return keys + len(jobs) + runs + logs
+
+
+def old_jobs(before: datetime, limit: int) -> list[str]:
+    """Jobs that ended before then and that nothing is left to do for, the oldest first."""
+    query = (
+        select(Job.id)
+        .where(
+            # IDs sort by the time of submission, so that the search ends where the jobs are too young.
+            Job.id < new_job_id(before),
+            Job.finished_at < before,
+            func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+            ~_still_told(Job.id),
+        )
+        .order_by(Job.id)
+        .limit(limit)
+    )
+    with transaction() as session:
+        return list(session.scalars(query))
+
+
+def delete_logs(before: datetime, limit: int) -> int:
+    """Delete the logs of jobs that ended before then and are cleaned up after; of how many jobs. Raises ClusterAway."""
+    query = (
+        select(Job.id)
+        .where(
+            Job.finished_at < before,
+            Job.logs_pruned_at.is_(None),
+            func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+        )
+        .order_by(Job.finished_at)
+        .limit(limit)
+    )
+    with transaction() as session:
+        jobs = list(session.scalars(query))
+    if jobs:
+        cluster().prune_logs(jobs)
+        with transaction() as session:
+            session.execute(update(Job).where(Job.id.in_(jobs)).values(logs_pruned_at=now()))
+    return len(jobs)
+
+
+def delete_runs(before: datetime, limit: int) -> int:
+    """Delete runs of flows that ended before then, with their tasks and alerts, unless somebody is still to be told; how
+    many."""
+    old = (
+        select(StoredRun.id)
+        .where(StoredRun.id < new_run_id(before), StoredRun.finished_at < before, ~_still_told(StoredRun.id))
+        .order_by(StoredRun.id)
+        .limit(limit)
+    )
+    with transaction() as session:
+        runs = list(session.scalars(old))
+        session.execute(delete(Delivery).where(Delivery.subject_id.in_(runs)))
+        session.execute(delete(StoredRun).where(StoredRun.id.in_(runs)))
+    return len(runs)
+
+
+def _still_told(subject: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    return exists().where(Delivery.subject_id == subject, Delivery.status == DeliveryStatus.WAITING)
+
+
+def delete_jobs(job_ids: Sequence[str]) -> None:
+    """Delete jobs with all rows that belong to them: the tables refer to each other so."""
+    with transaction() as session:
+        session.execute(delete(Job).where(Job.id.in_(job_ids)))
+
+
+def delete_keys(before: datetime, limit: int) -> int:
+    """Delete idempotency keys that were made before then; how many."""
+    old = (
+        select(IdempotencyKey.token_id, IdempotencyKey.key)
+        .where(IdempotencyKey.created_at < before)
+        .order_by(IdempotencyKey.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("old")
+    )
+    with transaction() as session:
+        gone = session.execute(
+            delete(IdempotencyKey)
+            .where(IdempotencyKey.token_id == old.c.token_id, IdempotencyKey.key == old.c.key)
+            .returning(IdempotencyKey.key)
+        )
+        return len(gone.all())

@@ -1,0 +1,69 @@
+"""Flower, a view of the Celery tasks. It can also end tasks and workers, so it is on the loopback address alone, and asks
+for a password always."""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline_core.errors import ConfigurationError
+from pipeline_up.environment import kept
+from pipeline_up.plan import python
+from pipeline_up.service import Service
+
+HOST = "127.0.0.1"
+USER = "admin"
+# Whatever would open it, and secrets that it has no use for: it reads Redis and nothing else.
+WITHHELD = ("FLOWER_", "PIPELINE_SECRET_KEY", "PIPELINE_DATABASE_URL", "PIPELINE_ADMIN_PASSWORD", "PIPELINE_FLOWER_")
+PROBE_SECONDS = 2.0
+
+
+def check() -> None:
+    """Raises ConfigurationError when Flower is not installed."""
+    if find_spec("flower") is None:
+        raise ConfigurationError("Flower is not installed; `pip install 'pipeline-service[flower]'` brings it.")
+
+
+def password(configured: str, data_dir: Path) -> str:
+    """The password that is configured, or the data directory's own, made at the first call.
+
+    Raises ConfigurationError for one that Flower cannot be told.
+    """
+    if "," in configured:
+        raise ConfigurationError(
+            "PIPELINE_FLOWER_PASSWORD must have no comma in it: Flower takes what follows for another."
+        )
+    return configured or kept(data_dir / "flower.password", lambda: secrets.token_urlsafe(24))
+
+
+def flower(environment: Mapping[str, str], port: int, password: str) -> Service:
+    """Flower as the supervisor runs it. Whoever reads its command line does not find the password there."""
+    given = {name: value for name, value in environment.items() if not name.startswith(WITHHELD)}
+    return Service(
+        name="flower",
+        argv=python(
+            "celery", "-A", "workers.app", "flower", f"--address={HOST}", f"--port={port}", "--max_tasks=5000",
+            "--purge_offline_workers=300", "--persistent=False", "--conf=/dev/null",
+        ),
+        env={**given, "FLOWER_BASIC_AUTH": f"{USER}:{password}"},
+        ready=answering(port),
+    )  # fmt: skip
+
+
+def answering(port: int) -> Callable[[], bool]:
+    """Tells whether something that asks for a password is there."""
+
+    def answers() -> bool:
+        connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_SECONDS)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().status == 401
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    return answers

@@ -1,0 +1,127 @@
+"""The hold of one run on its data directory, and the record of the processes that it started there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pipeline_core.errors import ConfigurationError
+from pipeline_up import processes
+from pipeline_up.processes import Process
+
+RUN_VARIABLE = "PIPELINE_RUN"
+# What was claimed is in the database: to wait long for workers to drain would only delay the start.
+REAP_SECONDS = 3.0
+
+
+class Run:
+    """A data directory held by this process alone.
+
+    Entering it makes the directory, takes its lock and ends what an earlier run, killed itself, left running. Raises
+    ConfigurationError when the directory is another run's or cannot be used.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir.absolute()
+        self.id = secrets.token_hex(8)
+        self.reaped: list[str] = []
+        self._recorded: dict[str, dict[str, Any]] = {}
+        self._lock: int | None = None
+
+    @property
+    def logs(self) -> Path:
+        return self.data_dir / "logs"
+
+    @property
+    def _record(self) -> Path:
+        return self.data_dir / "run" / "processes.json"
+
+    def __enter__(self) -> Self:
+        try:
+            # The embedded servers may run as another account, which has to get through.
+            self.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+            for directory in (self.logs, self._record.parent):
+                directory.mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(self.data_dir / "run" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The data directory {self.data_dir} cannot be used: {error.strerror} ({error.filename})."
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._lock, 32, 0).decode() or "unknown"
+            os.close(self._lock)
+            raise ConfigurationError(
+                f"The data directory {self.data_dir} is in use by another run (process {holder})."
+            ) from error
+        os.truncate(self._lock, 0)
+        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        self.reaped = self._reap()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._lock is not None
+        os.close(self._lock)
+
+    def record(self, name: str, pid: int, stop_signal: signal.Signals) -> None:
+        """Note a process just started, the leader of its own session, so that a later run can end it."""
+        if process := processes.find(pid):
+            self._recorded[name] = {"pid": pid, "started": process.started, "stop": stop_signal.name}
+            self._save()
+
+    def forget(self, name: str) -> None:
+        """The process of this name, and its group, are gone."""
+        self._recorded.pop(name, None)
+        self._save()
+
+    def _save(self) -> None:
+        draft = self._record.with_suffix(".new")
+        draft.write_text(json.dumps({"boot": processes.boot_id(), "run": self.id, "processes": self._recorded}))
+        draft.replace(self._record)
+
+    def _reap(self) -> list[str]:
+        """End what the recorded run left behind, and return the names."""
+        if not self._record.exists():
+            return []
+        try:
+            record = json.loads(self._record.read_text())
+        except ValueError:  # cut short by a crash of the machine, which nothing outlived
+            return []
+        if record["boot"] != processes.boot_id():
+            return []
+        left = {name: group for name, entry in record["processes"].items() if (group := leftover(entry, record["run"]))}
+        for name, group in left.items():
+            number = signal.Signals[record["processes"][name]["stop"]]
+            for process in [one for one in group if one.pid == one.group] or group:
+                processes.send(process, number)
+        everyone = [process for group in left.values() for process in group]
+        if not processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS):
+            for process in everyone:
+                processes.send(process, signal.SIGKILL)
+            processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS)
+        self._record.unlink()
+        return list(left)
+
+
+def leftover(entry: dict[str, Any], run: str) -> list[Process]:
+    """What is alive of a recorded process and its group.
+
+    The leader is known by its start. When it is gone, its group's members count only if they bear the run's mark in
+    their environment, since a number may be used again.
+    """
+    leader = processes.find(entry["pid"])
+    if leader is not None and leader.started != entry["started"]:
+        return []
+    members = [process for process in processes.all_processes() if process.group == entry["pid"] and process.alive]
+    if leader is not None:
+        return members
+    return [process for process in members if processes.environment(process.pid).get(RUN_VARIABLE) == run]
