@@ -1,4 +1,4 @@
-"""The first tables."""
+"""The tables, the sequence of event positions, and the one row of the registry."""
 
 from __future__ import annotations
 
@@ -56,6 +56,31 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_features_author"), "features", ["author"], unique=False)
     op.create_table(
+        "flows",
+        sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("written_as", sa.Text(), nullable=False),
+        sa.Column("entry", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("creator", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("paused", sa.Boolean(), nullable=False),
+        sa.Column("scheduled_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("next_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("replay_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("fault", sa.Text(), nullable=False),
+        sa.Column("faulted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_flows")),
+        sa.UniqueConstraint("key", name=op.f("uq_flows_key")),
+    )
+    op.create_index(
+        "ix_flows_due",
+        "flows",
+        ["next_at"],
+        unique=False,
+        postgresql_where=sa.text("next_at IS NOT NULL AND NOT paused"),
+    )
+    op.create_table(
         "idempotency_keys",
         sa.Column("token_id", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
@@ -87,11 +112,15 @@ def upgrade() -> None:
         sa.Column("suspended_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("on_timeout", sa.Text(), nullable=False),
         sa.Column("heard_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cleanup", sa.Text(), nullable=True),
         sa.Column("cleanup_after", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("logs_pruned_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("kept_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("exit_code", sa.Integer(), nullable=True),
         sa.Column("exit_diagnostics", sa.Text(), nullable=False),
         sa.Column("retry_of", sa.String(length=32, collation="C"), nullable=True),
+        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=True),
         sa.Column("submitted_by", sa.Text(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
@@ -106,10 +135,20 @@ def upgrade() -> None:
         postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL"),
     )
     op.create_index(op.f("ix_jobs_kind_id"), "jobs", ["kind", "id"], unique=False)
-    op.create_index(op.f("ix_jobs_stage_id"), "jobs", ["stage", "id"], unique=False)
+    op.create_index(
+        "ix_jobs_logs",
+        "jobs",
+        ["finished_at"],
+        unique=False,
+        postgresql_where=sa.text("finished_at IS NOT NULL AND logs_pruned_at IS NULL"),
+    )
     op.create_index(
         "ix_jobs_name_prefix", "jobs", ["name", "id"], unique=False, postgresql_ops={"name": "text_pattern_ops"}
     )
+    op.create_index(
+        "ix_jobs_retry", "jobs", ["retry_at"], unique=False, postgresql_where=sa.text("retry_at IS NOT NULL")
+    )
+    op.create_index(op.f("ix_jobs_stage_id"), "jobs", ["stage", "id"], unique=False)
     op.create_index(op.f("ix_jobs_state_id"), "jobs", ["state", "id"], unique=False)
     op.create_index(
         "ix_jobs_suspended",
@@ -140,6 +179,30 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_registry")),
     )
     op.create_table(
+        "run_signals",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_run_signals")),
+    )
+    op.create_index(op.f("ix_run_signals_run_id"), "run_signals", ["run_id"], unique=False)
+    op.create_table(
+        "signs",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_signs")),
+    )
+    op.create_table(
+        "template_revisions",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("document", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("created_by", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", "revision", name=op.f("pk_template_revisions")),
+    )
+    op.create_table(
         "tokens",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("hash", sa.Text(), nullable=False),
@@ -154,6 +217,26 @@ def upgrade() -> None:
         sa.UniqueConstraint("hash", name=op.f("uq_tokens_hash")),
     )
     op.create_table(
+        "backfills",
+        sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("points", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("made", sa.Integer(), nullable=False),
+        sa.Column("again", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("stop_on_failure", sa.Boolean(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("runner", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["flow_id"], ["flows.id"], name=op.f("fk_backfills_flow_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_backfills")),
+    )
+    op.create_index(op.f("ix_backfills_flow_id"), "backfills", ["flow_id"], unique=False)
+    op.create_index(
+        "uq_backfills_running", "backfills", ["flow_id"], unique=True, postgresql_where=sa.text("state = 'running'")
+    )
+    op.create_table(
         "events",
         sa.Column("id", sa.BigInteger(), nullable=False),
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
@@ -163,10 +246,15 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("occurred_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_events_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
         sa.UniqueConstraint("job_id", "sequence", name=op.f("uq_events_job_id_sequence")),
     )
+    op.create_index(
+        "ix_events_position", "events", ["position"], unique=True, postgresql_where=sa.text("position IS NOT NULL")
+    )
+    op.create_index("ix_events_unplaced", "events", ["id"], unique=False, postgresql_where=sa.text("position IS NULL"))
     op.create_table(
         "job_documents",
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
@@ -178,6 +266,20 @@ def upgrade() -> None:
         sa.Column("platform", sa.JSON(none_as_null=True), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_documents_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_documents")),
+    )
+    op.create_table(
+        "job_results",
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("index", sa.Integer(), nullable=False),
+        sa.Column("output", sa.Text(), nullable=True),
+        sa.Column("metrics", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("problem", sa.Text(), nullable=False),
+        sa.Column("metrics_problem", sa.Text(), nullable=False),
+        sa.Column("unknown", sa.Boolean(), nullable=False),
+        sa.Column("collected_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_results_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_id", "role", "index", name=op.f("pk_job_results")),
     )
     op.create_table(
         "plugins",
@@ -202,6 +304,14 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_plugins_feature_id"), "plugins", ["feature_id"], unique=False)
     op.create_index(op.f("ix_plugins_type_position"), "plugins", ["type", "position"], unique=False)
+    op.create_table(
+        "port_leases",
+        sa.Column("port", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_port_leases_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("port", name=op.f("pk_port_leases")),
+    )
+    op.create_index(op.f("ix_port_leases_job_id"), "port_leases", ["job_id"], unique=False)
     op.create_table(
         "replicas",
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
@@ -264,10 +374,11 @@ def upgrade() -> None:
     op.create_table(
         "deliveries",
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
-        sa.Column("event_id", sa.BigInteger(), nullable=False),
-        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=True),
+        sa.Column("subject_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("sequence", sa.Integer(), nullable=False),
         sa.Column("plugin_key", sa.Text(), nullable=False),
+        sa.Column("body", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("last_answer", sa.Text(), nullable=False),
@@ -290,20 +401,115 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_deliveries_event_id"), "deliveries", ["event_id"], unique=False)
     op.create_index(
-        op.f("ix_deliveries_job_id_plugin_key_sequence"),
-        "deliveries",
-        ["job_id", "plugin_key", "sequence"],
-        unique=False,
-    )
-    op.create_index(
         op.f("ix_deliveries_plugin_key_status_id"), "deliveries", ["plugin_key", "status", "id"], unique=False
     )
+    op.create_index(
+        op.f("ix_deliveries_subject_id_plugin_key_sequence"),
+        "deliveries",
+        ["subject_id", "plugin_key", "sequence"],
+        unique=False,
+    )
+    op.create_table(
+        "runs",
+        sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("trigger", sa.Text(), nullable=False),
+        sa.Column("execution_date", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("only", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("blocked_by", sa.Text(), nullable=False),
+        sa.Column("dismissed", sa.Boolean(), nullable=False),
+        sa.Column("token", sa.Text(), nullable=False),
+        sa.Column("creator", sa.Text(), nullable=False),
+        sa.Column("runner", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("backfill_id", sa.String(length=32, collation="C"), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["backfill_id"], ["backfills.id"], name=op.f("fk_runs_backfill_id"), ondelete="SET NULL"
+        ),
+        sa.ForeignKeyConstraint(["flow_id"], ["flows.id"], name=op.f("fk_runs_flow_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
+        sa.UniqueConstraint(
+            "flow_id", "trigger", "execution_date", name=op.f("uq_runs_flow_id_trigger_execution_date")
+        ),
+        postgresql_with={"fillfactor": 85},
+    )
+    op.create_index(op.f("ix_runs_backfill_id"), "runs", ["backfill_id"], unique=False)
+    op.create_index(op.f("ix_runs_flow_id_id"), "runs", ["flow_id", "id"], unique=False)
+    op.create_index("ix_runs_open", "runs", ["flow_id"], unique=False, postgresql_where=sa.text("finished_at IS NULL"))
+    op.create_index(op.f("ix_runs_state_id"), "runs", ["state", "id"], unique=False)
+    op.create_table(
+        "run_documents",
+        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("entry", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("templates", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("variables", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("global_values", sa.JSON(none_as_null=True), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_run_documents_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", name=op.f("pk_run_documents")),
+    )
+    op.create_table(
+        "task_runs",
+        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("label", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("active", sa.Boolean(), nullable=False),
+        sa.Column("tries", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("output", sa.Text(), nullable=True),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_task_runs_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", "key", name=op.f("pk_task_runs")),
+        postgresql_with={"fillfactor": 70},
+    )
+    op.create_table(
+        "task_attempts",
+        sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=True),
+        sa.Column("stop", sa.Boolean(), nullable=False),
+        sa.Column("owed", sa.Boolean(), nullable=False),
+        sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id", "key"],
+            ["task_runs.run_id", "task_runs.key"],
+            name=op.f("fk_task_attempts_run_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("run_id", "key", "attempt", name=op.f("pk_task_attempts")),
+        sa.UniqueConstraint("job_id", name=op.f("uq_task_attempts_job_id")),
+    )
+    op.create_index(
+        "ix_task_attempts_owed", "task_attempts", ["run_id", "due_at"], unique=False, postgresql_where=sa.text("owed")
+    )
+
+    op.execute(sa.schema.CreateSequence(sa.Sequence("event_positions")))
     op.execute("INSERT INTO registry (id, version) VALUES (1, 1)")
 
 
 def downgrade() -> None:
+    op.execute(sa.schema.DropSequence(sa.Sequence("event_positions")))
+    op.drop_index("ix_task_attempts_owed", table_name="task_attempts", postgresql_where=sa.text("owed"))
+    op.drop_table("task_attempts")
+    op.drop_table("task_runs")
+    op.drop_table("run_documents")
+    op.drop_index(op.f("ix_runs_state_id"), table_name="runs")
+    op.drop_index("ix_runs_open", table_name="runs", postgresql_where=sa.text("finished_at IS NULL"))
+    op.drop_index(op.f("ix_runs_flow_id_id"), table_name="runs")
+    op.drop_index(op.f("ix_runs_backfill_id"), table_name="runs")
+    op.drop_table("runs")
+    op.drop_index(op.f("ix_deliveries_subject_id_plugin_key_sequence"), table_name="deliveries")
     op.drop_index(op.f("ix_deliveries_plugin_key_status_id"), table_name="deliveries")
-    op.drop_index(op.f("ix_deliveries_job_id_plugin_key_sequence"), table_name="deliveries")
     op.drop_index(op.f("ix_deliveries_event_id"), table_name="deliveries")
     op.drop_index("ix_deliveries_due", table_name="deliveries", postgresql_where=sa.text("status = 'waiting'"))
     op.drop_table("deliveries")
@@ -312,20 +518,38 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_steps_due_at"), table_name="steps")
     op.drop_table("steps")
     op.drop_table("replicas")
+    op.drop_index(op.f("ix_port_leases_job_id"), table_name="port_leases")
+    op.drop_table("port_leases")
     op.drop_index(op.f("ix_plugins_type_position"), table_name="plugins")
     op.drop_index(op.f("ix_plugins_feature_id"), table_name="plugins")
     op.drop_table("plugins")
+    op.drop_table("job_results")
     op.drop_table("job_documents")
+    op.drop_index("ix_events_unplaced", table_name="events", postgresql_where=sa.text("position IS NULL"))
+    op.drop_index("ix_events_position", table_name="events", postgresql_where=sa.text("position IS NOT NULL"))
     op.drop_table("events")
+    op.drop_index("uq_backfills_running", table_name="backfills", postgresql_where=sa.text("state = 'running'"))
+    op.drop_index(op.f("ix_backfills_flow_id"), table_name="backfills")
+    op.drop_table("backfills")
     op.drop_table("tokens")
+    op.drop_table("template_revisions")
+    op.drop_table("signs")
+    op.drop_index(op.f("ix_run_signals_run_id"), table_name="run_signals")
+    op.drop_table("run_signals")
     op.drop_table("registry")
     op.drop_table("leases")
     op.drop_index(op.f("ix_jobs_user_id_id"), table_name="jobs")
     op.drop_index("ix_jobs_suspended_until", table_name="jobs", postgresql_where=sa.text("suspended_until IS NOT NULL"))
     op.drop_index("ix_jobs_suspended", table_name="jobs", postgresql_where=sa.text("suspended_at IS NOT NULL"))
     op.drop_index(op.f("ix_jobs_state_id"), table_name="jobs")
-    op.drop_index("ix_jobs_name_prefix", table_name="jobs", postgresql_ops={"name": "text_pattern_ops"})
     op.drop_index(op.f("ix_jobs_stage_id"), table_name="jobs")
+    op.drop_index("ix_jobs_retry", table_name="jobs", postgresql_where=sa.text("retry_at IS NOT NULL"))
+    op.drop_index("ix_jobs_name_prefix", table_name="jobs", postgresql_ops={"name": "text_pattern_ops"})
+    op.drop_index(
+        "ix_jobs_logs",
+        table_name="jobs",
+        postgresql_where=sa.text("finished_at IS NOT NULL AND logs_pruned_at IS NULL"),
+    )
     op.drop_index(op.f("ix_jobs_kind_id"), table_name="jobs")
     op.drop_index(
         "ix_jobs_heard", table_name="jobs", postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL")
@@ -334,6 +558,8 @@ def downgrade() -> None:
     op.drop_table("jobs")
     op.drop_index(op.f("ix_idempotency_keys_created_at"), table_name="idempotency_keys")
     op.drop_table("idempotency_keys")
+    op.drop_index("ix_flows_due", table_name="flows", postgresql_where=sa.text("next_at IS NOT NULL AND NOT paused"))
+    op.drop_table("flows")
     op.drop_index(op.f("ix_features_author"), table_name="features")
     op.drop_table("features")
     op.drop_index(op.f("ix_audit_target_id"), table_name="audit")
