@@ -16,7 +16,7 @@ from pipeline_cli.output import Output
 from pipeline_cli.progress import LONGEST_PAUSE, SHORTEST_PAUSE, patiently
 from pipeline_core.errors import PipelineError
 from pipeline_core.flows.definition.documents import stored_flow
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 
 
 def watch(service: Client, out: Output, run_id: str) -> None:

@@ -18,7 +18,7 @@ from pipeline_core.database.models import StoredFlow
 from pipeline_core.database.wakeups import FlowOwed, RunOwed, Wakeup
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import creation, queries
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import Trigger
 from pipeline_core.settings import settings
 from tests.installation import Installation, wait_for
 from tests.integration.conftest import forget_settings

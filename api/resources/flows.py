@@ -18,10 +18,11 @@ from api.schemas.fields import Pages
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
+from pipeline_core.flows import lookup
 from pipeline_core.flows.notation.names import TAKEN
 from pipeline_core.flows.runs import creation
-from pipeline_core.flows.runs.triggers import Trigger
-from pipeline_core.flows.store import flows, lookup
+from pipeline_core.flows.states import Trigger
+from pipeline_core.flows.store import flows
 from pipeline_core.validation.body import Body, shown
 
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")

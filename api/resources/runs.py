@@ -17,11 +17,11 @@ from api.schemas import runs as forms
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
+from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import control, logs, queries
 from pipeline_core.flows.runs import metrics as left
-from pipeline_core.flows.runs.states import TaskState
 from pipeline_core.flows.runs.usage import with_usage
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import TaskState
 from pipeline_core.validation.body import Body
 
 blueprint = Blueprint("runs", __name__, url_prefix="/v1/runs", description="Runs of flows.")

@@ -13,8 +13,8 @@ from api.schemas.fields import Pages
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
+from pipeline_core.flows import lookup
 from pipeline_core.flows.schedules import backfills, scheduling
-from pipeline_core.flows.store import lookup
 from pipeline_core.validation.body import Body
 
 blueprint = Blueprint(

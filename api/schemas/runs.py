@@ -7,8 +7,7 @@ from marshmallow import Schema, fields, validate
 from api.schemas.fields import BodySchema, Flag, Moment, Pages, Query, Whole, Words, nullable_time
 from api.schemas.jobs import MAX_REASON
 from pipeline_core.flows.runs.control import MARKS
-from pipeline_core.flows.runs.states import RunState, TaskState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import RunState, TaskState, Trigger
 
 STATE = validate.OneOf([state.value for state in RunState])
 

@@ -6,8 +6,8 @@ from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, Query, Whole, nullable_time
 from pipeline_core.database.models import BackfillState
-from pipeline_core.flows.runs.states import RunState
 from pipeline_core.flows.schedules.backfills import DUE, Action
+from pipeline_core.flows.states import RunState
 
 MOST_SHOWN = 1000
 _STATE = validate.OneOf([state.value for state in BackfillState])

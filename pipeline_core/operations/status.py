@@ -30,7 +30,7 @@ from pipeline_core.database.models import (
     StoredFlow,
     StoredRun,
 )
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 from pipeline_core.operations import heartbeats, queue_probes
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import Health

@@ -84,7 +84,7 @@ def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[s
     from pipeline_core.database import transaction
     from pipeline_core.database.models import StoredFlow
     from pipeline_core.flows.runs import creation
-    from pipeline_core.flows.runs.triggers import Trigger
+    from pipeline_core.flows.states import Trigger
 
     moment = now()
     flow = StoredFlow(

@@ -97,7 +97,7 @@ def _bare() -> float:
     from pipeline_core.database import transaction
     from pipeline_core.database.models import StoredFlow
     from pipeline_core.flows.runs import admission, creation
-    from pipeline_core.flows.runs.triggers import Trigger
+    from pipeline_core.flows.states import Trigger
 
     moment, started = now(), time.perf_counter()
     with transaction() as session:

@@ -17,10 +17,10 @@ from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
 from pipeline_core.flows.definition.documents import stored_flow
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules import backfills
 from pipeline_core.flows.schedules.backfills import Request
 from pipeline_core.flows.schedules.scheduling import rescheduled
+from pipeline_core.flows.states import Trigger
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed, wait_for
 from tests.integration.conftest import forget_settings

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_core.errors import WrongParameter
+from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS, Flow, parse
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs import preparation
 from pipeline_core.validation.body import Problems, shown
 
 _STAND_INS = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from pipeline_core.errors import MissingParameter
@@ -13,7 +14,7 @@ from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.notation.errors import Fault, noted
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
-from pipeline_core.flows.runs.states import RunState, read_alerts
+from pipeline_core.flows.states import RunState
 from pipeline_core.validation.body import Body, Problems, shown
 
 TEMPLATE_KEYS = ("job_templete", "job_template")
@@ -24,6 +25,17 @@ MAX_TASKS = 5_000
 
 MAX_EDGES = 50_000
 """Tasks that come right before others, over all tasks of a flow."""
+
+ALERTS: Mapping[str, RunState] = MappingProxyType(
+    {
+        **{state.value: state for state in RunState},
+        "created": RunState.WAITING,
+        "pending": RunState.WAITING,
+        "terminated": RunState.STOPPED,
+        "error": RunState.FAILED,
+    }
+)
+"""Each name, in lower case, that `alert_status` may hold."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _MOST = 10**9
@@ -105,6 +117,15 @@ def parse(entry: object, problems: Problems, path: str) -> Flow | None:
     flow = _flow(body, tasks)
     noted(body.finish, problems)
     return flow
+
+
+def read_alerts(text: str) -> frozenset[RunState]:
+    """The states in a text of names, in any case, separated by commas. Raises Fault."""
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    for name in names:
+        if name.lower() not in ALERTS:
+            raise Fault(f"names {shown(name)}; there are {', '.join(ALERTS)}, separated by commas")
+    return frozenset(ALERTS[name.lower()] for name in names)
 
 
 def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:

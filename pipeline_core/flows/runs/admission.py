@@ -16,8 +16,7 @@ from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import admission_rules, engine, repository
 from pipeline_core.flows.runs.admission_rules import Candidate, Verdict
-from pipeline_core.flows.runs.states import RunState, TaskState
-from pipeline_core.flows.runs.triggers import BY_HAND, Trigger
+from pipeline_core.flows.states import BY_HAND, RunState, TaskState, Trigger
 
 OPEN = (RunState.WAITING, RunState.BLOCKED)
 OVERTAKEN = "overtaken by newer runs"

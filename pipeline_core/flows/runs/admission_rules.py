@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import StoredRun
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import alerts
 from pipeline_core.settings import settings
 

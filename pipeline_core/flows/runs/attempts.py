@@ -24,20 +24,19 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredTask, TaskAttempt, table
 from pipeline_core.database.wakeups import RunOwed
 from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
+from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.runs import (
     outputs,
     ports,
-    preparation,
     repository,
     run_definition,
     taskset,
 )
 from pipeline_core.flows.runs.engine import JobChanged
 from pipeline_core.flows.runs.run_definition import Frozen
-from pipeline_core.flows.runs.states import TaskState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
 from pipeline_core.jobs.submission import Submission, store
 from pipeline_core.settings import settings

@@ -16,8 +16,7 @@ from pipeline_core.database.models import Delivery, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import attempts, engine, repository
-from pipeline_core.flows.runs.states import RunState, TaskState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.validation.body import shown
 
 MARKS = (TaskState.SUCCEEDED, TaskState.SKIPPED)

@@ -17,17 +17,16 @@ from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import wakeups
 from pipeline_core.database.models import RunDocument, StoredFlow, StoredRun, StoredTask, table
 from pipeline_core.errors import NotFound, WrongParameter
+from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.preparation import global_values
 from pipeline_core.flows.definition.templates import canonical
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.runs import alerts, engine, run_definition
-from pipeline_core.flows.runs.preparation import global_values
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.settings import settings
 from pipeline_core.validation.body import shown
 

@@ -12,7 +12,7 @@ from functools import singledispatch
 
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.notation.dag import Dag
-from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.states import JobState
 
 

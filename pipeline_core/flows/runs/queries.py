@@ -15,8 +15,7 @@ from pipeline_core.database.models import Job, Replica, StoredFlow, StoredRun, S
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import repository
-from pipeline_core.flows.runs.states import RunState, TaskState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.settings import settings
 from pipeline_core.validation.body import shown
 

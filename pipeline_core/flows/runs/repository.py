@@ -22,7 +22,7 @@ from pipeline_core.errors import NotFound
 from pipeline_core.flows.runs import alerts, engine, run_definition
 from pipeline_core.flows.runs.cache import Remembered
 from pipeline_core.flows.runs.engine import Command, Event, Run, StopJob, Submit, TaskRun
-from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.settings import settings
 from pipeline_core.validation.body import shown
 

@@ -21,7 +21,7 @@ from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.runs.cache import Remembered
 from pipeline_core.flows.runs.engine import Plan, plan_of
 from pipeline_core.flows.runs.taskset import RunFacts
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import Trigger
 from pipeline_core.settings import settings
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_core.flows.definition.flow import Task
+from pipeline_core.flows.definition.preparation import Prepared
 from pipeline_core.flows.definition.templates import Start, Template
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.environment import Facts, compose
@@ -14,7 +15,6 @@ from pipeline_core.flows.notation.mounts import pod_fields
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.resources import plain
 from pipeline_core.flows.notation.site import GPU, Site
-from pipeline_core.flows.runs.preparation import Prepared
 from pipeline_core.flows.runs.rendezvous import Part, parts, ports_needed
 from pipeline_core.taskset.document import API_VERSION, COLLECT, KIND, RESERVED_PREFIX
 from pipeline_core.taskset.schema import check

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import ClusterAway
-from pipeline_core.flows.runs.states import TaskState
+from pipeline_core.flows.states import TaskState
 
 MOST = 20
 """Running tasks of which the cluster is asked, each by a call of its own."""

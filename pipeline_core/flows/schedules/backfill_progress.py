@@ -16,9 +16,8 @@ from pipeline_core.database.models import BackfillState, StoredBackfill, StoredF
 from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.runs import creation, engine, repository
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules.scheduling import LOST
+from pipeline_core.flows.states import RunState, Trigger
 
 MOST_OPEN = 100
 """So many runs of a backfill may wait or run, whatever `max_active_runs` says."""

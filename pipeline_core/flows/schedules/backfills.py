@@ -22,16 +22,15 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import BackfillState, StoredBackfill, StoredFlow, StoredRun
 from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.schedule import Schedule, read_moment
 from pipeline_core.flows.runs import engine, repository
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules import backfill_progress
 from pipeline_core.flows.schedules.scheduling import LOST, course
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.validation.body import Body, Problems, shown
 
 DUE = "due"

@@ -24,9 +24,9 @@ from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import admission, creation
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules.points import LATE, Course
 from pipeline_core.flows.schedules.scheduling import course, runs_at
+from pipeline_core.flows.states import Trigger
 
 log = structlog.get_logger(__name__)
 

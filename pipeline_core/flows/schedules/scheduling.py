@@ -16,12 +16,11 @@ from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
 from pipeline_core.errors import Conflict, PipelineError
+from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules.points import LATE, Course, first_from
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import RunState, Trigger
 
 MOST_MISSED = 10_000
 """So far what was missed is counted."""

@@ -21,12 +21,12 @@ from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, StoredFlow, StoredRun
 from pipeline_core.errors import Conflict, Forbidden, WrongParameter
+from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.documents import Creators, Definition, stored_flow
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import scheduling
-from pipeline_core.flows.store import lookup
 from pipeline_core.settings import settings
 from pipeline_core.validation.body import shown
 

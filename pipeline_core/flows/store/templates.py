@@ -22,8 +22,8 @@ from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows.definition.catalogue import BUILT_IN
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS
 from pipeline_core.flows.definition.templates import ALIASES, canonical, read_templates
+from pipeline_core.flows.lookup import take_turn, template_documents
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.store.lookup import take_turn, template_documents
 from pipeline_core.settings import settings
 from pipeline_core.validation.body import shown
 

@@ -13,8 +13,7 @@ from pipeline_core.database import engine as database
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
 from pipeline_core.flows.runs import admission, control
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine

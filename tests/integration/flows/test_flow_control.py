@@ -10,8 +10,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, StoredRun
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control, creation, queries
-from pipeline_core.flows.runs.states import RunState, TaskState
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.states import JobState
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine

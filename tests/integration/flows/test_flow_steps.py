@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.flows.runs import control
-from pipeline_core.flows.runs.states import TaskState
+from pipeline_core.flows.states import TaskState
 from pipeline_core.states import JobState
 from tests.flows import begin, entry, store
 from tests.integration.flows.conftest import Engine

@@ -17,7 +17,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, StoredFlow, StoredRun
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.runs import alerts as run_alerts
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import alerts, deliveries
 from pipeline_core.hooks.deliver import deliver
 from pipeline_core.settings import Settings

@@ -13,12 +13,11 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.documents import stored_flow
 from pipeline_core.flows.runs import admission, engine, repository
-from pipeline_core.flows.runs.states import RunState
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
 from tests.clock import TestClock
 

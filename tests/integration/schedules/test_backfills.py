@@ -14,9 +14,9 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, RunDocument, TaskAttempt
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
 from pipeline_core.flows.schedules.backfills import Action, Request
+from pipeline_core.flows.states import Trigger
 from pipeline_core.states import JobState
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger, shown, utc

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline_core.database import transaction
+from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import control, creation
-from pipeline_core.flows.runs.states import TaskState
-from pipeline_core.flows.runs.triggers import Trigger
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.states import JobState
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger

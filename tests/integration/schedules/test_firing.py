@@ -10,11 +10,11 @@ from threading import Barrier
 import pytest
 
 from pipeline_core.database import transaction, wakeups
+from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import creation
-from pipeline_core.flows.runs.triggers import Trigger
 from pipeline_core.flows.schedules import firing
 from pipeline_core.flows.schedules.firing import AGAIN_AFTER, MOST_OPEN, POINTS, find_due, make_runs
-from pipeline_core.flows.store import lookup
+from pipeline_core.flows.states import Trigger
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import Ledger, entry, utc
 

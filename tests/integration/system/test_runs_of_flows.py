@@ -11,7 +11,7 @@ import pytest
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.flows.runs import control, metrics
-from pipeline_core.flows.runs.triggers import Trigger
+from pipeline_core.flows.states import Trigger
 from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
 from tests.installation import Installation
 from tests.plugin_server import PluginServer

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.flows.runs.admission_rules import Candidate, Verdict, manual, scheduled
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 
 WORDS = {
     "w": RunState.WAITING,

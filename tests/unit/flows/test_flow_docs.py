@@ -11,7 +11,7 @@ import pytest
 from pipeline_core.errors import PipelineError
 from pipeline_core.flows.definition.catalogue import BUILT_IN, Catalogue
 from pipeline_core.flows.definition.documents import read_document
-from pipeline_core.flows.definition.flow import parse
+from pipeline_core.flows.definition.flow import ALERTS, parse
 from pipeline_core.flows.definition.templates import ALIASES
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import TYPES, read_arguments
@@ -21,7 +21,7 @@ from pipeline_core.flows.notation.facades import ATTRIBUTES
 from pipeline_core.flows.notation.gpu import read_gpu
 from pipeline_core.flows.notation.mounts import KINDS
 from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_instant
-from pipeline_core.flows.runs.states import ALERTS, RunState, TaskState
+from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.taskset import results
 from pipeline_core.validation.body import Body, Problems
 from tests.unit.flows.flow_cases import site

@@ -22,7 +22,7 @@ from pipeline_core.flows.definition.documents import (
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.states import RunState
+from pipeline_core.flows.states import RunState
 from tests.unit.flows.flow_cases import CASES, case, site
 
 CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())

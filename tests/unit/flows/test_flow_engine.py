@@ -30,7 +30,7 @@ from pipeline_core.flows.runs.engine import (
     can_retry,
     plan_of,
 )
-from pipeline_core.flows.runs.states import RunState, TaskState
+from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.states import JobState
 from tests.unit.flows.flow_cases import case, site
 

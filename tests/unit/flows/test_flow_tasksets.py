@@ -12,10 +12,10 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import read_document, read_entry
 from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.preparation import global_values, prepare
 from pipeline_core.flows.definition.templates import Behaviour, read_templates
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.preparation import global_values, prepare
 from pipeline_core.flows.runs.rendezvous import parts
 from pipeline_core.flows.runs.taskset import RunFacts, build, leased_ports
 from pipeline_core.taskset.schema import check

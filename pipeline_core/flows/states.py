@@ -1,13 +1,8 @@
-"""States of runs and of their tasks, and the other names that alerts know them by."""
+"""States of runs and of their tasks, and what may trigger a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
-
-from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import shown
 
 
 class RunState(StrEnum):
@@ -49,22 +44,19 @@ class TaskState(StrEnum):
         return self in (TaskState.FAILED, TaskState.STOPPED, TaskState.UPSTREAM_FAILED)
 
 
-ALERTS: Mapping[str, RunState] = MappingProxyType(
-    {
-        **{state.value: state for state in RunState},
-        "created": RunState.WAITING,
-        "pending": RunState.WAITING,
-        "terminated": RunState.STOPPED,
-        "error": RunState.FAILED,
-    }
-)
-"""Each name, in lower case, that `alert_status` may hold."""
+class Trigger(StrEnum):
+    """How a run came about. `task` and `debug` runs are of a single task."""
+
+    MANUAL = "manual"
+    SCHEDULE = "schedule"
+    BACKFILL = "backfill"
+    TASK = "task"
+    DEBUG = "debug"
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person wanted this run, and not one for a point of the schedule."""
+        return self in BY_HAND
 
 
-def read_alerts(text: str) -> frozenset[RunState]:
-    """The states in a text of names, in any case, separated by commas. Raises Fault."""
-    names = [word.strip() for word in text.split(",") if word.strip()]
-    for name in names:
-        if name.lower() not in ALERTS:
-            raise Fault(f"names {shown(name)}; there are {', '.join(ALERTS)}, separated by commas")
-    return frozenset(ALERTS[name.lower()] for name in names)
+BY_HAND = (Trigger.MANUAL, Trigger.TASK, Trigger.DEBUG)
