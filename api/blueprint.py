@@ -18,7 +18,7 @@ from api.openapi import Operation, Takes
 from api.paging import Page
 from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.errors import NotFound, WrongParameter
-from pipeline_core.validation.body import shown, storable
+from pipeline_core.validation.texts import shown, storable
 
 LIMIT = "failure_limit"
 """Where the application keeps its `auth.FailureLimit`."""

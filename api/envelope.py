@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from pipeline_core import errors
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.errors import Code, PipelineError
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from werkzeug.datastructures import MultiDict
 
 from api.schemas.fields import Query
 from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
-from pipeline_core.validation.body import shown, storable
+from pipeline_core.validation.texts import shown, storable
 
 
 def query(schema: Schema | None, sent: MultiDict[str, str]) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ class PipelineError(Exception):
     """The service could not do what was asked.
 
     `message` is a sentence that names the field and the value at fault; without one the class's docstring serves.
-    `errors` maps the path of a field (`plugins.0.callAddress`) to what is wrong with it.
+    `errors` maps the path of a field (`plugins[0].callAddress`) to what is wrong with it.
     """
 
     code: ClassVar[Code] = Code.INTERNAL_ERROR

@@ -23,7 +23,8 @@ from pipeline_core.flows.notation.names import TAKEN
 from pipeline_core.flows.runs import creation
 from pipeline_core.flows.states import Trigger
 from pipeline_core.flows.store import flows
-from pipeline_core.validation.body import Body, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
 
@@ -178,7 +179,7 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
     body = Body.of(call.body if call.raw else {})
     variables = body.value("variables") or {}
     if not isinstance(variables, dict):
-        body.wrong("variables", f"must be an object of values by name, not {shown(variables)}")
+        body.add_error("variables", f"must be an object of values by name, not {shown(variables)}")
     reason = body.text("reason", check=reason_fault)
     body.finish()
     with transaction() as session:

@@ -20,7 +20,8 @@ from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, detail, explanation, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
-from pipeline_core.validation.body import Body, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
 
@@ -246,7 +247,7 @@ def _note(call: Call, job_id: str) -> tuple[Body, str]:
     """The optional body of stop and resume, to be finished, and the reason in it."""
     body = Body.of(call.body if call.raw else {})
     if body.value("jobID") not in (None, job_id):
-        body.wrong("jobID", f"must be equal to the path's, {shown(job_id)}")
+        body.add_error("jobID", f"must be equal to the path's, {shown(job_id)}")
     return body, body.text("reason", check=reason_fault)
 
 

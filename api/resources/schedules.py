@@ -54,7 +54,7 @@ def change_schedule(call: Call, name: str) -> Any:
     body.value("paused", required=True)
     paused, replay = body.flag("paused"), body.flag("replay")
     if paused and replay:
-        body.wrong("replay", "goes with paused false: nothing is made up while a schedule is paused")
+        body.add_error("replay", "goes with paused false: nothing is made up while a schedule is paused")
     body.finish()
     if paused:
         scheduling.pause(name, call.actor)

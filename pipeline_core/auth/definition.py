@@ -10,7 +10,8 @@ from pipeline_core.auth.actor import ADMIN, Actor
 from pipeline_core.auth.privileges import NAMES, Privilege
 from pipeline_core.common.clock import parse_rfc3339
 from pipeline_core.errors import Forbidden, MissingParameter
-from pipeline_core.validation.body import Body, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import shown
 
 _FORWHO_LENGTH = range(1, 256)
 
@@ -48,7 +49,7 @@ def read_token(raw: object, actor: Actor, now: datetime) -> TokenDefinition:
         expires_at=_read_expiry(body, now),
     )
     require_grantable(token.privileges, actor)
-    if actor.own_only and not body.problems and not (token.own_only and token.forwho == actor.name):
+    if actor.own_only and not body.errors and not (token.own_only and token.forwho == actor.name):
         raise Forbidden(f"An ownOnly token can create only ownOnly tokens for {shown(actor.name)}.")
     body.finish()
     return token
@@ -85,16 +86,16 @@ def _read_privileges(body: Body) -> tuple[Privilege, ...]:
         if name in NAMES:
             named.add(NAMES[name])
         else:
-            body.wrong(f"privileges.{index}", f"must be one of {', '.join(Privilege)}, not {shown(name)}")
+            body.add_error(("privileges", index), f"must be one of {', '.join(Privilege)}, not {shown(name)}")
     return tuple(privilege for privilege in Privilege if privilege in named)
 
 
 def _read_reference(body: Body) -> TokenReference:
     reference = TokenReference(value=body.text("token", secret=True), id=body.text("id"))
     if reference.value and reference.id:
-        body.wrong("id", "must not stand beside token: one of the two says which token is meant")
-    elif not (reference.value or reference.id or body.problems):
-        body.wrong("token", "is required, or id in its place", MissingParameter)
+        body.add_error("id", "must not stand beside token: one of the two says which token is meant")
+    elif not (reference.value or reference.id or body.errors):
+        body.add_error("token", "is required, or id in its place", MissingParameter)
     return reference
 
 
@@ -105,10 +106,10 @@ def _read_expiry(body: Body, now: datetime) -> datetime | None:
     try:
         moment = parse_rfc3339(value)
     except (TypeError, ValueError):
-        body.wrong("expiresAt", f'must be an RFC 3339 time such as "2030-01-31T12:00:00Z", not {shown(value)}')
+        body.add_error("expiresAt", f'must be an RFC 3339 time such as "2030-01-31T12:00:00Z", not {shown(value)}')
         return None
     if moment <= now:
-        body.wrong("expiresAt", f"must lie ahead, not {shown(value)}")
+        body.add_error("expiresAt", f"must lie ahead, not {shown(value)}")
     return moment
 
 

@@ -14,7 +14,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import header_value
+from pipeline_core.validation.texts import header_value
 
 DEVELOPMENT_PASSWORD = "admin"
 LENGTH = range(8, 129)

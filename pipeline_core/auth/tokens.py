@@ -25,7 +25,8 @@ from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AdminPassword, Token, table
 from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
-from pipeline_core.validation.body import Body, storable
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import storable
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 24

@@ -15,7 +15,8 @@ from pipeline_core.plugins.signing import check_secret
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, merge, parse_selector
 from pipeline_core.settings import Network
-from pipeline_core.validation.body import Body, Check, header_value, shown
+from pipeline_core.validation.body import Body, Check
+from pipeline_core.validation.texts import header_value, shown
 
 EVERYONE = "all"
 """Stands for every author where features are listed, so that no feature and no author may be called so."""
@@ -87,7 +88,7 @@ def read_feature(raw: object, networks: Sequence[Network] = ()) -> FeatureDefini
         selector=body.value("jobSelector"),
         plugins=plugins,
     )
-    if not body.problems:
+    if not body.errors:
         _refuse_second_of_a_type(body, plugins)
     body.finish()
     return feature
@@ -99,7 +100,7 @@ def read_type(body: Body) -> PluginType:
     try:
         return parse_type(text)
     except UnsupportedPluginType as error:
-        body.wrong("pluginType", error.message, UnsupportedPluginType)
+        body.add_error("pluginType", error.message, UnsupportedPluginType)
         return PluginType.LIFE_HOOK
 
 
@@ -133,17 +134,17 @@ def _read_selector(body: Body, *, with_states: bool = False) -> Selector | None:
     try:
         return parse_selector(body.value("jobSelector"), body.path("jobSelector"), with_states=with_states)
     except WrongParameter as error:
-        body.problems.adopt(error)
+        body.errors.adopt(error)
         return None
 
 
 def _merge(body: Body, feature: Selector | None, plugin: Selector | None) -> Selector:
     # Beside a selector that could not be read, the other one would be blamed for what it lacks.
-    if not body.problems:
+    if not body.errors:
         try:
             return merge(feature, plugin, body.path("jobSelector"))
         except WrongParameter as error:
-            body.problems.adopt(error)
+            body.errors.adopt(error)
     return Selector()
 
 
@@ -152,10 +153,10 @@ def _read_failure_policy(body: Body, type: PluginType) -> FailurePolicy:
     try:
         policy = FailurePolicy(text)
     except ValueError:
-        body.wrong("failurePolicy", f"must be {', '.join(FailurePolicy)}, not {shown(text)}")
+        body.add_error("failurePolicy", f"must be {', '.join(FailurePolicy)}, not {shown(text)}")
         return FailurePolicy.FAIL
     if policy is FailurePolicy.IGNORE and type is PluginType.TEMPLATE_TRANSLATOR:
-        body.wrong("failurePolicy", f"a {type} cannot be ignored: there is no TaskSet without it")
+        body.add_error("failurePolicy", f"a {type} cannot be ignored: there is no TaskSet without it")
     return policy
 
 
@@ -163,8 +164,8 @@ def _refuse_second_of_a_type(body: Body, plugins: Sequence[PluginDefinition]) ->
     types = [plugin.type for plugin in plugins]
     for index, type in enumerate(types):
         if type in types[:index]:
-            body.wrong(
-                f"plugins.{index}.pluginType", f"a feature has at most one plugin of a type; this is another {type}"
+            body.add_error(
+                ("plugins", index, "pluginType"), f"a feature has at most one plugin of a type; this is another {type}"
             )
 
 

@@ -30,7 +30,8 @@ from pipeline_core.features.definition import (
 )
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import Body, shown, storable
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import shown, storable
 
 
 def register(session: Session, raw: object, actor: Actor) -> None:
@@ -94,7 +95,7 @@ def order(session: Session, raw: object, actor: Actor) -> None:
     after_key = body.text("afterKey", required=True)
     type = read_type(body)
     if before_key and before_key == after_key:
-        body.wrong("afterKey", f"must be another plugin than beforeKey, not {shown(after_key)} too")
+        body.add_error("afterKey", f"must be another plugin than beforeKey, not {shown(after_key)} too")
     body.finish()
     registry = _lock(session)
     found = {
@@ -102,7 +103,7 @@ def order(session: Session, raw: object, actor: Actor) -> None:
     }
     for field, key in (("beforeKey", before_key), ("afterKey", after_key)):
         if key in found and found[key].type != type:
-            body.wrong(
+            body.add_error(
                 field, f"must be the key of {_article(type)}; {shown(key)} is that of {_article(found[key].type)}"
             )
     body.finish()

@@ -16,7 +16,7 @@ from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 # Any number, as long as it is ours alone in this database.
 _LOCK = 7420933

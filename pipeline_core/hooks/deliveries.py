@@ -20,7 +20,7 @@ from pipeline_core.hooks.deliver import blocked
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.plugins.health import circuit
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 SHARE = 200
 """Deliveries to one subscriber that are published at a time."""

@@ -19,7 +19,7 @@ from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import TrailOutcome
 from pipeline_core.states import JobState
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 
 def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:

@@ -28,7 +28,7 @@ from pipeline_core.plugins.types import PluginType
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import TRANSITIONS, JobState
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 _STEP = table(Step)
 _WRITTEN = (table(Event).c.id, select(table(Registry).c.version).scalar_subquery())

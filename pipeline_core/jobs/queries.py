@@ -18,7 +18,7 @@ from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 CLOCK_SLACK = timedelta(minutes=1)
 """How far the time in a job's ID may be from its `created_at`, which another machine's clock may have set."""

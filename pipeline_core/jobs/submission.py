@@ -26,7 +26,8 @@ from pipeline_core.stages.order import STAGES
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.namespaces import allowed_namespace
-from pipeline_core.validation.body import Body, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import shown
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
@@ -58,7 +59,7 @@ class Submission:
         body.text("cluster", check=_cluster_fault)
         header = _object(body, "header")
         if header and len(to_json(header).encode()) > MAX_HEADER_BYTES:
-            body.wrong("header", f"must be at most {MAX_HEADER_BYTES // 1024} KiB")
+            body.add_error("header", f"must be at most {MAX_HEADER_BYTES // 1024} KiB")
         job = _object(body, "job", required=True)
         if job:
             _check_kind(body, job, kind)
@@ -129,16 +130,16 @@ def _cluster_fault(text: str) -> str | None:
 def _object(body: Body, name: str, *, required: bool = False) -> dict[str, Any]:
     value = body.value(name, required=required)
     if value is not None and not isinstance(value, dict):
-        body.wrong(name, f"must be an object, not {shown(value)}")
+        body.add_error(name, f"must be an object, not {shown(value)}")
     return value if isinstance(value, dict) else {}
 
 
 def _check_kind(body: Body, job: Mapping[str, Any], kind: str) -> None:
     own = job.get("kind")
     if own in (None, "", {}, []):
-        body.wrong("job.kind", "is required and may not be empty", MissingParameter)
+        body.add_error(("job", "kind"), "is required and may not be empty", MissingParameter)
     elif own != kind and kind:
-        body.wrong("job.kind", f"must be equal to jobKind, {shown(kind)}, not {shown(own)}")
+        body.add_error(("job", "kind"), f"must be equal to jobKind, {shown(kind)}, not {shown(own)}")
 
 
 def _namespace(job: Mapping[str, Any], named: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.selectors.faults import cut
+from pipeline_core.validation.texts import cut
 
 FLAGS = "ims"
 _METACHARACTERS = frozenset(r"\.+*?()[]{}|^$")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.selectors.faults import cut
+from pipeline_core.validation.texts import cut
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 MAX_LENGTH = 4000

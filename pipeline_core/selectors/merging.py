@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pipeline_core.selectors.expression import Everything, Expression, ExpressionError, names, parse_expression
-from pipeline_core.selectors.faults import Faults, cut
 from pipeline_core.selectors.header import PRESETS
 from pipeline_core.selectors.selector import MAX_CONDITIONS, Selector
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import cut
 
 
 def merge(
@@ -15,7 +16,7 @@ def merge(
 
     The plugin's conditions take the place of the feature's of the same name and stand beside the others; its
     expression, when it has one, replaces the feature's. `states` are the plugin's own. `path` and `feature_path` are
-    the fields that the two came from: faults are reported under them.
+    the fields that the two came from: errors are reported under them.
 
     Raises WrongParameter when the result is not sound (see `checked_tree`), or when the plugin declares a condition
     that the expression in effect does not use.
@@ -26,14 +27,14 @@ def merge(
     plugin_at_fault = plugin.expression or (plugin.conditions and not feature.expression)
     tree = checked_tree(merged, path if plugin.conditions else feature_path, path if plugin_at_fault else feature_path)
     used = {name.name for name in names(tree)}
-    faults = Faults()
+    errors = ValidationErrors()
     for index, condition in enumerate(plugin.conditions):
         if condition.name not in used:
-            faults.add(
-                f"{path}.conditions.{index}",
+            errors.add(
+                join_path(path, "conditions", index),
                 f'"{cut(condition.name)}" is declared here but not used by the expression "{cut(merged.expression)}"',
             )
-    faults.raise_any()
+    errors.raise_any()
     return merged
 
 
@@ -45,33 +46,35 @@ def checked_tree(selector: Selector, conditions_path: str, expression_path: str)
     Raises WrongParameter for conditions without an expression, too many conditions, an expression that does not parse
     and names that are neither declared nor presets.
     """
-    faults = Faults()
+    errors = ValidationErrors()
     if len(selector.conditions) > MAX_CONDITIONS:
-        faults.add(
-            f"{conditions_path}.conditions", f"must be at most {MAX_CONDITIONS} conditions, the feature's among them"
+        errors.add(
+            join_path(conditions_path, "conditions"),
+            f"must be at most {MAX_CONDITIONS} conditions, the feature's among them",
         )
     tree: Expression = Everything()
     if selector.expression:
-        tree = _parsed(selector.expression, f"{expression_path}.expression", faults)
+        tree = _parsed(selector.expression, join_path(expression_path, "expression"), errors)
     elif selector.conditions:
-        faults.add(
-            f"{expression_path}.expression", 'conditions need an expression that uses them; "*" matches every job'
+        errors.add(
+            join_path(expression_path, "expression"),
+            'conditions need an expression that uses them; "*" matches every job',
         )
     known = {*PRESETS, *(condition.name for condition in selector.conditions)}
     for name in names(tree):
         if name.name not in known:
-            faults.add(
-                f"{expression_path}.expression",
+            errors.add(
+                join_path(expression_path, "expression"),
                 f"column {name.column}: expected a declared condition or one of {', '.join(PRESETS)}, "
                 f'found "{cut(name.name)}"',
             )
-    faults.raise_any()
+    errors.raise_any()
     return tree
 
 
-def _parsed(expression: str, path: str, faults: Faults) -> Expression:
+def _parsed(expression: str, path: str, errors: ValidationErrors) -> Expression:
     try:
         return parse_expression(expression)
     except ExpressionError as error:
-        faults.add(path, error.message)
+        errors.add(path, error.message)
         return Everything()

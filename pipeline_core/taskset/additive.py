@@ -17,7 +17,8 @@ from pipeline_core.taskset.document import RESERVED_PREFIX
 from pipeline_core.taskset.lists import identity, merge_key
 from pipeline_core.taskset.problems import Problem, told
 from pipeline_core.taskset.schema import check
-from pipeline_core.taskset.values import Json, Path, equal, shown
+from pipeline_core.taskset.values import Json, equal, shown
+from pipeline_core.validation.errors import Path
 
 Pattern = tuple[str, ...]
 

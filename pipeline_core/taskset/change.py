@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline_core.taskset.values import Json, Path
+from pipeline_core.taskset.values import Json
+from pipeline_core.validation.errors import Path
 
 
 @dataclass(frozen=True, slots=True)

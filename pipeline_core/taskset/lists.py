@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 
-from pipeline_core.taskset.values import Json, Path, frozen
+from pipeline_core.taskset.values import Json, frozen
+from pipeline_core.validation.errors import Path
 
 MERGE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

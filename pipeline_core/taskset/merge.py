@@ -13,7 +13,8 @@ from pipeline_core.taskset.document import SIDECARS, sidecars
 from pipeline_core.taskset.lists import identity, merge_key
 from pipeline_core.taskset.patch import apply
 from pipeline_core.taskset.schema import check
-from pipeline_core.taskset.values import Json, Path, at, equal, path_text, shown
+from pipeline_core.taskset.values import Json, at, equal, shown
+from pipeline_core.validation.errors import Path, path_text
 
 E = TypeVar("E", bound=Entry)
 

@@ -10,7 +10,8 @@ from jsonpatch import JsonPatch
 from jsonpointer import JsonPointer
 
 from pipeline_core.taskset.change import Change, Insert, Prepend, Put
-from pipeline_core.taskset.values import Path, at
+from pipeline_core.taskset.values import at
+from pipeline_core.validation.errors import Path
 
 Operation = dict[str, Any]
 

@@ -14,7 +14,8 @@ from typing import Any
 from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset.lists import identified
 from pipeline_core.taskset.problems import Problem, told
-from pipeline_core.taskset.values import Json, Path, at, frozen, shown
+from pipeline_core.taskset.values import Json, at, frozen, shown
+from pipeline_core.validation.errors import Path
 
 CAPABILITIES = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pipeline_core.taskset.values import Path, path_text
+from pipeline_core.validation.errors import Path, ValidationErrors, path_text
 
 MAX_ERRORS = 20
 """How many problems one check reports at most."""
@@ -16,10 +16,7 @@ Problem = tuple[Path, str]
 
 def told(problems: Iterable[Problem]) -> tuple[str, dict[str, list[str]]] | None:
     """The first problem as a sentence, and all, at most MAX_ERRORS, by their paths; None when there are none."""
-    errors: dict[str, list[str]] = {}
+    errors = ValidationErrors()
     for path, sentence in islice(problems, MAX_ERRORS):
-        errors.setdefault(path_text(path), []).append(sentence)
-    if not errors:
-        return None
-    (first, (sentence, *_)), *others = errors.items()
-    return f"{first} {sentence}" + (f" (and {len(others)} more)" if others else ""), errors
+        errors.add(path_text(path), sentence)
+    return (errors.sentence(separator=" "), errors.by_path) if errors else None

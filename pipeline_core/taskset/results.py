@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
 from pipeline_core.common.strict_json import NotStrict, parse
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 ECHART = "echart"
 METRICS: Mapping[str, tuple[str, ...]] = {

@@ -13,7 +13,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset import document as taskset_document
 from pipeline_core.taskset.problems import Problem, told
-from pipeline_core.taskset.values import Json, Path, path_text, shown, unusable
+from pipeline_core.taskset.values import Json, shown, unusable
+from pipeline_core.validation.errors import Path, path_text
 
 MAX_BYTES = 900 * 1024
 """Bytes of compact JSON in UTF-8 that a TaskSet may have: it must fit a ConfigMap, which holds 1 MiB."""

@@ -1,4 +1,4 @@
-"""JSON values: their paths as people read them, their equality, and what none of them may contain."""
+"""JSON values: their equality, and what none of them may contain."""
 
 from __future__ import annotations
 
@@ -8,30 +8,15 @@ import re
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+from pipeline_core.validation.errors import Path
+
 Json = Any
 """None, a boolean, a number, a text, a list or a dictionary with texts as keys: what `json.loads` gives."""
-
-Path = tuple[str | int, ...]
-"""Keys and indices from the root of a document to one of its values."""
 
 MAX_DEPTH = 64
 """Levels of objects and lists in a document. Everything that descends into documents relies on it."""
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 60
-
-
-def path_text(path: Path) -> str:
-    """A path as errors print it: `spec.roles[0].name`, `metadata.labels["a/b"]`; the root is `.`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif _PLAIN_KEY.fullmatch(part):
-            text += f".{part}" if text else part
-        else:
-            text += f"[{json.dumps(part[:_SHOWN], ensure_ascii=False)}]"
-    return text or "."
 
 
 def at(document: Json, path: Path) -> Json:

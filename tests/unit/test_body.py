@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.errors import MissingParameter, PipelineError, UnsupportedPluginType, WrongParameter
-from pipeline_core.validation.body import Body, header_value, shown, storable
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.texts import header_value, shown, storable
 
 TEXT = st.text("abc.\x00\n\ud800é😀", max_size=5)
 JSON = st.recursive(
@@ -77,7 +78,7 @@ def test_unknown_fields_are_wrong_at_every_level_and_echoed_ones_are_ignored() -
     body.objects("plugins")
     with pytest.raises(WrongParameter) as caught:
         body.finish()
-    assert set(caught.value.errors) == {"extra", "plugins.0.colour"}
+    assert set(caught.value.errors) == {"extra", "plugins[0].colour"}
 
 
 def test_elements_of_another_type_are_named_by_their_place() -> None:
@@ -86,7 +87,7 @@ def test_elements_of_another_type_are_named_by_their_place() -> None:
     assert len(body.objects("things")) == 1
     with pytest.raises(WrongParameter) as caught:
         body.finish()
-    assert list(caught.value.errors) == ["names.1", "names.2", "things.1"]
+    assert list(caught.value.errors) == ["names[1]", "names[2]", "things[1]"]
 
 
 @pytest.mark.parametrize("raw", [{}, {"names": None}, {"names": []}, {"names": ""}, {"names": {}}])
@@ -101,7 +102,7 @@ def test_what_was_found_first_decides_the_error_and_all_is_told() -> None:
     body = Body.of({"b": 1})
     body.text("a", required=True)
     body.text("b")
-    body.wrong("c", "is unheard of", UnsupportedPluginType)
+    body.add_error("c", "is unheard of", UnsupportedPluginType)
     with pytest.raises(MissingParameter, match=r"a: is required .* \(and 2 more\)") as caught:
         body.finish()
     assert list(caught.value.errors) == ["a", "b", "c"]
@@ -123,9 +124,9 @@ def test_a_secret_is_in_no_message() -> None:
     [
         ({"a": "x\x00"}, "a"),
         ({"a": "\ud800"}, "a"),
-        ({"a": {"b": ["", "\udfff"]}}, "a.b.1"),
-        ({"a": {"\x00": 1}}, r"a.\u0000"),
-        ({"\ud800": 1}, r"\ud800"),
+        ({"a": {"b": ["", "\udfff"]}}, "a.b[1]"),
+        ({"a": {"\x00": 1}}, r'a["\u0000"]'),
+        ({"\ud800": 1}, r'["\ud800"]'),
     ],
 )
 def test_text_that_cannot_be_stored_is_wrong_wherever_it_stands(raw: dict[str, Any], path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline_core.flows.definition.templates import CUSTOMIZE, Template, canonical, read_templates
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 _OPTIONAL = {"type": "str", "require": 0, "default": ""}
 _TEXT = {"type": "text", "require": 1}

@@ -15,7 +15,8 @@ from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import Problems, shown
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import shown
 
 _STAND_INS = {
     "runner": "runner",
@@ -51,19 +52,22 @@ def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creat
     """
     if not isinstance(raw, dict) or not raw:
         raise WrongParameter(f"The document must be an object of flows by name, not {shown(raw)}.")
-    problems = Problems()
+    problems = ValidationErrors()
     definitions: dict[str, Definition] = {}
     for key, entry in raw.items():
-        flow = _read(entry, catalogue, site, creators, problems, f"{key}.")
+        flow = _read(entry, catalogue, site, creators, problems, join_path("", key))
         if flow is None:
             continue
         if identity(key) != flow.key:
             problems.add(
-                f"{key}.pipeline.name", f"is {shown(flow.name)}, which does not agree with the key {shown(key)}"
+                join_path("", key, "pipeline", "name"),
+                f"is {shown(flow.name)}, which does not agree with the key {shown(key)}",
             )
         elif flow.key in definitions:
             other = definitions[flow.key].flow.name
-            problems.add(key, f"is the same flow as {shown(other)}: names agree in lower case with `-` for `_`")
+            problems.add(
+                join_path("", key), f"is the same flow as {shown(other)}: names agree in lower case with `-` for `_`"
+            )
         else:
             definitions[flow.key] = Definition(flow, key, canonical(entry))
     problems.raise_any()
@@ -72,7 +76,7 @@ def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creat
 
 def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> Definition:
     """The flow of a single entry. Raises as `read_document` does."""
-    problems = Problems()
+    problems = ValidationErrors()
     flow = _read(raw, catalogue, site, creators, problems, "")
     problems.raise_any()
     if flow is None or not isinstance(raw, dict):
@@ -82,7 +86,7 @@ def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators
 
 def stored_flow(entry: Mapping[str, Any]) -> Flow:
     """The flow of an entry that was stored, whatever has become of the templates since. Raises WrongParameter."""
-    problems = Problems()
+    problems = ValidationErrors()
     flow = parse(entry, problems, "")
     problems.raise_any()
     if flow is None:
@@ -114,7 +118,7 @@ def written(exported: Mapping[str, Any]) -> str:
 
 
 def _read(
-    entry: object, catalogue: Catalogue, site: Site, creators: Creators, problems: Problems, path: str
+    entry: object, catalogue: Catalogue, site: Site, creators: Creators, problems: ValidationErrors, path: str
 ) -> Flow | None:
     flow = parse(entry, problems, path)
     # Fewer tasks in the DAG: it has a cycle or tasks of one name, and nobody knows who depends on whom.
@@ -123,22 +127,24 @@ def _read(
     return flow
 
 
-def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems: Problems, path: str) -> None:
+def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems: ValidationErrors, path: str) -> None:
     if flow.project not in site.projects:
-        problems.add(f"{path}pipeline.project", f"is {shown(flow.project)}; there are {', '.join(site.projects)}")
+        problems.add(
+            join_path(path, "pipeline", "project"), f"is {shown(flow.project)}; there are {', '.join(site.projects)}"
+        )
     known = variables.context(creator=creator, **_STAND_INS, timezone=flow.timezone)
     try:
         values = {**known, **preparation.global_values(flow, known)}
     except Fault as fault:
-        problems.add(f"{path}pipeline.global_env", str(fault))
+        problems.add(join_path(path, "pipeline", "global_env"), str(fault))
         return
     for index, task in enumerate(flow.tasks.values()):
         if not task.template:
             continue
-        where = f"{path}tasks.{index}."
+        where = join_path(path, "tasks", index)
         try:
             template = catalogue.find(task.template)
         except Fault as fault:
-            problems.add(f"{where}{TEMPLATE_KEYS[0]}", f"(task {task.name}) {fault}")
+            problems.add(join_path(where, TEMPLATE_KEYS[0]), f"(task {task.name}) {fault}")
             continue
         preparation.check(flow, task, template, values, creator, site, problems, where)

@@ -15,7 +15,9 @@ from pipeline_core.flows.notation.errors import Fault, noted
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
 from pipeline_core.flows.states import RunState
-from pipeline_core.validation.body import Body, Problems, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import shown
 
 TEMPLATE_KEYS = ("job_templete", "job_template")
 """What a task names its template by; the first spelling, the original's, is the one that is written."""
@@ -98,22 +100,22 @@ class Flow:
         return identity(self.name)
 
 
-def parse(entry: object, problems: Problems, path: str) -> Flow | None:
+def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
     """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`, as far as it can be read; `problems` get what is wrong.
 
-    `path`, empty or ending in a dot, begins the paths of what is wrong. Templates and the installation are not asked.
+    `path`, empty for the root, begins the paths of what is wrong. Templates and the installation are not asked.
     """
     if not isinstance(entry, dict):
-        problems.add(path.rstrip(".") or "body", f"must be an object with `pipeline` and `tasks`, not {shown(entry)}")
+        problems.add(path or "body", f"must be an object with `pipeline` and `tasks`, not {shown(entry)}")
         return None
     for name in entry.keys() - {"pipeline", "tasks"}:
-        problems.add(f"{path}{name}", "is no field here; there are pipeline, tasks")
-    tasks = _tasks(entry.get("tasks"), problems, f"{path}tasks")
+        problems.add(join_path(path, name), "is no field here; there are pipeline, tasks")
+    tasks = _tasks(entry.get("tasks"), problems, join_path(path, "tasks"))
     pipeline = entry.get("pipeline")
     if not isinstance(pipeline, dict):
-        problems.add(f"{path}pipeline", f"must be an object, not {shown(pipeline)}")
+        problems.add(join_path(path, "pipeline"), f"must be an object, not {shown(pipeline)}")
         return None
-    body = Body(pipeline, Problems(), f"{path}pipeline.")
+    body = Body(pipeline, ValidationErrors(), join_path(path, "pipeline"))
     flow = _flow(body, tasks)
     noted(body.finish, problems)
     return flow
@@ -159,7 +161,7 @@ def _schedule(body: Body, timezone: str) -> Schedule | None:
     )
     schedule = _read(body, "cron_time", lambda text: Schedule(text, timezone), None)
     if kind == "crontab" and not body.text("cron_time"):
-        body.wrong("cron_time", "is required where schedule_type is crontab", MissingParameter)
+        body.add_error("cron_time", "is required where schedule_type is crontab", MissingParameter)
     return schedule if kind == "crontab" else None
 
 
@@ -167,7 +169,7 @@ def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
     raw = body.value("dag_json")
     nodes = {} if raw in (None, "") else raw
     if not isinstance(nodes, dict):
-        body.wrong("dag_json", f"must be an object of tasks, not {shown(nodes)}")
+        body.add_error("dag_json", f"must be an object of tasks, not {shown(nodes)}")
         return Dag({})
     upstream: dict[str, list[str]] = {}
     edges = 0
@@ -175,37 +177,37 @@ def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
         names = _upstream(body, name, node)
         edges += len(names)
         if edges > MAX_EDGES:
-            body.wrong("dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most")
+            body.add_error("dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most")
             return Dag({})
         if identity(name) not in tasks:
-            body.wrong(f"dag_json.{name}", f"is a node without a task; there is no task {shown(name)}")
+            body.add_error(("dag_json", name), f"is a node without a task; there is no task {shown(name)}")
         elif identity(name) in upstream:
-            body.wrong(f"dag_json.{name}", "is there twice, as names of tasks agree in lower case with `-` for `_`")
+            body.add_error(("dag_json", name), "is there twice, as names of tasks agree in lower case with `-` for `_`")
         for other in names:
             if identity(other) not in tasks:
-                body.wrong(
-                    f"dag_json.{name}.upstream", f"names {shown(other)} upstream of {shown(name)}, which is no task"
+                body.add_error(
+                    ("dag_json", name, "upstream"), f"names {shown(other)} upstream of {shown(name)}, which is no task"
                 )
         upstream[identity(name)] = [identity(other) for other in names if identity(other) in tasks]
     try:
         return Dag.of({key: upstream.get(key, []) for key in tasks})
     except Fault as fault:
-        body.wrong("dag_json", str(fault))
+        body.add_error("dag_json", str(fault))
         return Dag({})
 
 
 def _upstream(body: Body, name: str, node: object) -> list[str]:
     names = node.get("upstream") if isinstance(node, dict) else None
     if not isinstance(node, dict) or node.keys() - {"upstream"}:
-        body.wrong(f"dag_json.{name}", f'must be an object as {{"upstream": ["a", "b"]}}, not {shown(node)}')
+        body.add_error(("dag_json", name), f'must be an object as {{"upstream": ["a", "b"]}}, not {shown(node)}')
     elif names is not None and not (isinstance(names, list) and all(isinstance(other, str) for other in names)):
-        body.wrong(f"dag_json.{name}.upstream", f"must be a list of names of tasks, not {shown(names)}")
+        body.add_error(("dag_json", name, "upstream"), f"must be a list of names of tasks, not {shown(names)}")
     else:
         return names or []
     return []
 
 
-def _tasks(raw: object, problems: Problems, path: str) -> dict[str, Task]:
+def _tasks(raw: object, problems: ValidationErrors, path: str) -> dict[str, Task]:
     if not isinstance(raw, list) or not raw:
         problems.add(path, f"must be a list of at least one task, not {shown(raw) if raw != [] else 'an empty one'}")
         return {}
@@ -215,13 +217,13 @@ def _tasks(raw: object, problems: Problems, path: str) -> dict[str, Task]:
     tasks: dict[str, Task] = {}
     for index, item in enumerate(raw):
         if not isinstance(item, dict):
-            problems.add(f"{path}.{index}", f"must be an object, not {shown(item)}")
+            problems.add(join_path(path, index), f"must be an object, not {shown(item)}")
             continue
-        body = Body(item, Problems(), f"{path}.{index}.")
+        body = Body(item, ValidationErrors(), join_path(path, index))
         task = _task(body)
         if task.name and task.key in tasks:
             other = tasks[task.key].name
-            body.wrong(
+            body.add_error(
                 "name", f"is {shown(task.name)}, the same as {shown(other)}: they agree in lower case with `-` for `_`"
             )
         tasks.setdefault(task.key, task)
@@ -233,10 +235,12 @@ def _task(body: Body) -> Task:
     name = _read(body, "name", check_name, "", required=True)
     templates = [text for key in TEMPLATE_KEYS if (text := body.text(key))]
     if len(templates) != 1:
-        body.wrong(TEMPLATE_KEYS[0], f"(or {TEMPLATE_KEYS[1]}) is required, and only one of the two", MissingParameter)
+        body.add_error(
+            TEMPLATE_KEYS[0], f"(or {TEMPLATE_KEYS[1]}) is required, and only one of the two", MissingParameter
+        )
     args = body.value("args")
     if not isinstance(args, dict | None):
-        body.wrong("args", f"must be an object, not {shown(args)}")
+        body.add_error("args", f"must be an object, not {shown(args)}")
     return Task(
         name=name,
         label=body.text("label"),
@@ -270,7 +274,7 @@ def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = 
     try:
         return reader(text)
     except Fault as fault:
-        body.wrong(name, str(fault))
+        body.add_error(name, str(fault))
         return default
 
 
@@ -281,7 +285,7 @@ def _count(body: Body, name: str, default: int, least: int = 0) -> int:
         return default
     text = str(value).strip()
     if isinstance(value, bool) or not isinstance(value, str | int) or not _DIGITS.fullmatch(text) or int(text) < least:
-        body.wrong(name, f"must be a whole number from {least} to {_MOST - 1}, not {shown(value)}")
+        body.add_error(name, f"must be a whole number from {least} to {_MOST - 1}, not {shown(value)}")
         return default
     return int(text)
 
@@ -293,7 +297,7 @@ def _flag(body: Body, name: str, default: bool) -> bool:
         return default
     word = str(value).lower()
     if word not in ("true", "false", "1", "0"):
-        body.wrong(name, f"must be true or false, not {shown(value)}")
+        body.add_error(name, f"must be true or false, not {shown(value)}")
     return word in ("true", "1")
 
 

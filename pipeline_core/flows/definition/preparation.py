@@ -28,7 +28,7 @@ from pipeline_core.flows.notation.resources import (
     read_rdma,
 )
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import Problems
+from pipeline_core.validation.errors import Path, ValidationErrors, join_path
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def prepare(
 
     Raises WrongParameter with everything that is wrong, by field.
     """
-    problems = Problems()
+    problems = ValidationErrors()
     reading = _Reading(task, template, values, outputs, creator, site, problems, "")
     prepared = reading.all()
     problems.raise_any()
@@ -103,11 +103,11 @@ def check(
     values: Mapping[str, Any],
     creator: str,
     site: Site,
-    problems: Problems,
+    problems: ValidationErrors,
     path: str,
 ) -> None:
     """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
-    own = Problems()
+    own = ValidationErrors()
     reading = _Reading(task, template, values, None, creator, site, own, path)
     # Only tasks that read others' outputs ask for it.
     ancestors = cache(lambda: flow.dag.ancestors(task.key))
@@ -135,7 +135,7 @@ class _Reading:
         outputs: Mapping[str, str] | None,
         creator: str,
         site: Site,
-        problems: Problems,
+        problems: ValidationErrors,
         path: str,
     ) -> None:
         self.task, self.template, self.site, self.creator = task, template, site, creator
@@ -173,13 +173,14 @@ class _Reading:
             rdma=rdma,
         )
 
-    def field(self, name: str, reader: Callable[[], T], default: T) -> T:
-        """What the reader gives; `default` when it raises Fault, which is noted."""
+    def field(self, name: str | Path, reader: Callable[[], T], default: T) -> T:
+        """What the reader gives; `default` when it raises Fault, which is noted by the field's name or path."""
         self.later = False
         try:
             return reader()
         except Fault as fault:
-            self.problems.add(f"{self.path}{name}", f"(task {self.task.name}) {fault}")
+            path = join_path(self.path, *([name] if isinstance(name, str) else name))
+            self.problems.add(path, f"(task {self.task.name}) {fault}")
             return default
 
     def fill(self, text: str) -> str:
@@ -217,7 +218,7 @@ class _Reading:
         task, template = self.task, self.template
         given, problems = filled(template.arguments, task.args)
         for name, problem in problems.items():
-            self.problems.add(f"{self.path}args.{name}", f"(task {task.name}) {problem}")
+            self.problems.add(join_path(self.path, "args", name), f"(task {task.name}) {problem}")
         values = {name: self.argument(name, value) for name, value in given.items()}
         command = self.field("command", lambda: self.fill(task.command), "")
         workdir = self.field("working_dir", lambda: self.fill(task.working_dir), "")
@@ -237,4 +238,4 @@ class _Reading:
             rendered = self.rendered(value)
             return _LATER if self.later else checked(argument, rendered)
 
-        return self.field(f"args.{name}", read, None)
+        return self.field(("args", name), read, None)

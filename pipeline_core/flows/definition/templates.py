@@ -16,7 +16,9 @@ from pipeline_core.flows.notation.environment import read_lines
 from pipeline_core.flows.notation.errors import Fault, noted
 from pipeline_core.flows.notation.mounts import read_mounts
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import Body, Problems, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import shown
 
 CUSTOMIZE = "customize"
 ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
@@ -149,35 +151,35 @@ def read_templates(raw: object, site: Site) -> dict[str, Template]:
     """
     if not isinstance(raw, dict) or not raw:
         raise WrongParameter(f"The body must be an object of templates by name, not {shown(raw)}.")
-    problems = Problems()
+    problems = ValidationErrors()
     templates: dict[str, Template] = {}
     for name, document in raw.items():
         if not isinstance(document, dict):
-            problems.add(name, f"must be an object, not {shown(document)}")
+            problems.add(join_path("", name), f"must be an object, not {shown(document)}")
         else:
             templates[name] = _template(name, document, site, problems)
     known = [canonical(name) for name in templates]
     for name in templates:
         if known.count(canonical(name)) > 1:
-            problems.add(name, f"is another name of {canonical(name)}; both are there")
+            problems.add(join_path("", name), f"is another name of {canonical(name)}; both are there")
     problems.raise_any()
     return templates
 
 
-def _template(name: str, raw: dict[str, Any], site: Site, problems: Problems) -> Template:
-    body = Body(raw, Problems(), f"{name}.")
+def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationErrors) -> Template:
+    body = Body(raw, ValidationErrors(), join_path("", name))
     body.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
     own = body.text("job_template_name", required=True, check=_name_problem)
     if own and canonical(own) != canonical(name):
-        body.wrong("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
+        body.add_error("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
     behaviour = RESERVED.get(canonical(name))
     expand = body.value("job_template_expand") or {}
     if not isinstance(expand, dict):
-        body.wrong("job_template_expand", f"must be an object, not {shown(expand)}")
+        body.add_error("job_template_expand", f"must be an object, not {shown(expand)}")
         expand = {}
     image = body.text("image_name")
     groups = body.value("job_template_args")
-    arguments = read_arguments({} if groups in (None, "") else groups, body.problems, body.path("job_template_args"))
+    arguments = read_arguments({} if groups in (None, "") else groups, body.errors, body.path("job_template_args"))
     env = _environment(body)
     command = _command(body)
     own_fields: dict[str, Any] = {
@@ -188,7 +190,7 @@ def _template(name: str, raw: dict[str, Any], site: Site, problems: Problems) ->
         "privileged": body.flag("job_template_privileged"),
     }
     if not image and behaviour is None and not any(word.lstrip("-") == "images" for word in arguments):
-        body.wrong("image_name", "is required where no argument names the image", MissingParameter)
+        body.add_error("image_name", "is required where no argument names the image", MissingParameter)
     noted(body.finish, problems)
     shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
     # What is built in does what it does, whatever a document of that name says.
@@ -212,7 +214,7 @@ def _command(body: Body) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(body.text("job_template_command")))
     except ValueError as error:
-        body.wrong("job_template_command", f"must be words as a shell reads them ({error})")
+        body.add_error("job_template_command", f"must be words as a shell reads them ({error})")
         return ()
 
 
@@ -220,7 +222,7 @@ def _environment(body: Body) -> dict[str, str]:
     try:
         return read_lines(body.text("job_template_env"))
     except Fault as fault:
-        body.wrong("job_template_env", str(fault))
+        body.add_error("job_template_env", str(fault))
         return {}
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import re2
 
 from pipeline_core.flows.notation.errors import Fault, noted
-from pipeline_core.validation.body import Body, Problems, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import shown
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -34,29 +36,29 @@ class Argument:
     sub_args: Mapping[str, Argument] = field(default_factory=dict)
 
 
-def read_arguments(groups: object, problems: Problems, path: str) -> dict[str, Argument]:
+def read_arguments(groups: object, problems: ValidationErrors, path: str) -> dict[str, Argument]:
     """The arguments of `job_template_args`: groups, which mean nothing, of named specifications, in their order."""
     arguments: dict[str, Argument] = {}
     if not isinstance(groups, dict):
         problems.add(path, f"must be an object of groups of arguments, not {shown(groups)}")
         return {}
     for group, specs in groups.items():
-        where = f"{path}.{group}"
+        where = join_path(path, group)
         if not isinstance(specs, dict):
             problems.add(where, f"must be an object of arguments, not {shown(specs)}")
             continue
         for name, spec in specs.items():
             if name in arguments:
-                problems.add(f"{where}.{name}", "is in two groups; an argument's name must be there once")
-            arguments[name] = _argument(name, spec, problems, f"{where}.{name}")
+                problems.add(join_path(where, name), "is in two groups; an argument's name must be there once")
+            arguments[name] = _argument(name, spec, problems, join_path(where, name))
     return arguments
 
 
-def _argument(name: str, spec: object, problems: Problems, path: str) -> Argument:
+def _argument(name: str, spec: object, problems: ValidationErrors, path: str) -> Argument:
     if not isinstance(spec, dict):
         problems.add(path, f"must be an object, not {shown(spec)}")
         return Argument(name=name)
-    body = Body(spec, Problems(), f"{path}.")
+    body = Body(spec, ValidationErrors(), path)
     body.ignore("label", "describe", "placeholder")
     kind = body.text("type", default="str", check=lambda text: _one_of(text, TYPES)) or "str"
     argument = Argument(
@@ -70,15 +72,15 @@ def _argument(name: str, spec: object, problems: Problems, path: str) -> Argumen
         editable=_switch(body, "editable"),
         regex=body.text("regex", check=_regex_problem),
         sub_args={
-            sub: _argument(sub, inner, body.problems, f"{path}.sub_args.{sub}")
+            sub: _argument(sub, inner, body.errors, join_path(path, "sub_args", sub))
             for sub, inner in _object(body, "sub_args").items()
         },
     )
     try:
-        if not body.problems and not _has_variables(argument.default) and argument.default not in (None, ""):
+        if not body.errors and not _has_variables(argument.default) and argument.default not in (None, ""):
             checked(argument, argument.default)
     except Fault as fault:
-        body.wrong("default", str(fault))
+        body.add_error("default", str(fault))
     noted(body.finish, problems)
     return argument
 
@@ -90,7 +92,7 @@ def _one_of(text: str, known: Mapping[str, Any]) -> str | None:
 def _switch(body: Body, name: str) -> bool:
     value = body.value(name)
     if value not in (None, 0, 1):
-        body.wrong(name, f"must be 0 or 1, not {shown(value)}")
+        body.add_error(name, f"must be 0 or 1, not {shown(value)}")
     return value is None or bool(value)
 
 
@@ -99,7 +101,7 @@ def _choice(body: Body) -> tuple[str, ...]:
     if value in (None, ""):
         return ()
     if not isinstance(value, list) or not all(map(_is_scalar, value)):
-        body.wrong("choice", f"must be a list of texts and numbers, not {shown(value)}")
+        body.add_error("choice", f"must be a list of texts and numbers, not {shown(value)}")
         return ()
     return tuple(map(_word, value))
 
@@ -110,7 +112,7 @@ def _range(body: Body) -> tuple[float | None, float | None]:
         return None, None
     ends = [_number(part.strip()) if part.strip() else None for part in text.split(",")]
     if len(ends) != 2 or any(end is not None and not math.isfinite(end) for end in ends):
-        body.wrong("range", f'must be a least value and a bound, as "0,10", not {shown(text)}')
+        body.add_error("range", f'must be a least value and a bound, as "0,10", not {shown(text)}')
         return None, None
     return ends[0], ends[1]
 
@@ -128,7 +130,7 @@ def _object(body: Body, name: str) -> dict[str, Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, dict):
-        body.wrong(name, f"must be an object, not {shown(value)}")
+        body.add_error(name, f"must be an object, not {shown(value)}")
         return {}
     return value
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 RESERVED = re.compile(
     r"(KFJ_|TASKSET_|TASKROLE_).*|PORT[0-9]+|GPU_RESOURCE_NAME|RDMA_RESOURCE_NAME|USERNAME", re.DOTALL

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.resources import LABEL_VALUE, MAX_CARDS, cards, plain
 from pipeline_core.flows.notation.site import GPU, Site
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 MODEL_LABEL = "gpu-type"
 """Label of nodes that says which model of GPU they have."""

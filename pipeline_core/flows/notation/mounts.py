@@ -12,7 +12,7 @@ from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.names import check_user
 from pipeline_core.flows.notation.resources import plain, read_memory
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 _ENTRY = re.compile(r"([^()]*)\(([^()]*)\)\s*:(.*)", re.DOTALL)
 _OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

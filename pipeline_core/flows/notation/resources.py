@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 MAX_CARDS = 1000
 """Cards or devices that one task may ask for."""

@@ -18,7 +18,7 @@ from cronsim import CronSim, CronSimError
 
 from pipeline_core.common.clock import parse_rfc3339
 from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 NICKNAMES = {
     "@hourly": "0 * * * *",

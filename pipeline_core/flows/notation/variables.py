@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pipeline_core.flows.notation.errors import Fault
 from pipeline_core.flows.notation.facades import ATTRIBUTES, datetime_facade, uuid_facade
 from pipeline_core.flows.notation.names import identity
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 MAX_TEXT = 64 * 1024
 """Bytes of one text before it is rendered."""

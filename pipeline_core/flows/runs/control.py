@@ -17,7 +17,7 @@ from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import attempts, engine, repository
 from pipeline_core.flows.states import RunState, TaskState, Trigger
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 MARKS = (TaskState.SUCCEEDED, TaskState.SKIPPED)
 """What a task may be marked as."""

@@ -28,7 +28,8 @@ from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.runs import alerts, engine, run_definition
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.errors import join_path
+from pipeline_core.validation.texts import shown
 
 _INSERT_RUN = insert_or_not(table(StoredRun)).on_conflict_do_nothing().returning(table(StoredRun).c.id)
 _INSERT_DOCUMENT = insert(table(RunDocument))
@@ -107,7 +108,7 @@ def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
     """The variables as texts: they become parts of texts and of the environment."""
     for name, value in variables.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
-            path = f"variables.{name}"
+            path = join_path("variables", name)
             problem = f"must be a text or a number, not {shown(value)}"
             raise WrongParameter(f"{path} {problem}.", errors={path: [problem]})
     return {name: str(value) for name, value in variables.items()}

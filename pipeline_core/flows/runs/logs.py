@@ -23,7 +23,7 @@ from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import queries, repository
 from pipeline_core.flows.runs.taskset import CONTAINER
 from pipeline_core.jobs.logs import finished
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 LOOK_SECONDS = 1.0
 """How often a follower looks for jobs that have begun."""

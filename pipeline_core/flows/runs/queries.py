@@ -17,7 +17,7 @@ from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import repository
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 _RUN_COLUMNS: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
     StoredRun.id,

@@ -24,7 +24,7 @@ from pipeline_core.flows.runs.cache import Remembered
 from pipeline_core.flows.runs.engine import Command, Event, Run, StopJob, Submit, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 _RUN = select(StoredRun).where(StoredRun.id == bindparam("run_id"))
 _LOCKED = _RUN.with_for_update(key_share=True)

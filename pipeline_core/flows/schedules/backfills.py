@@ -31,7 +31,9 @@ from pipeline_core.flows.runs import engine, repository
 from pipeline_core.flows.schedules import backfill_progress
 from pipeline_core.flows.schedules.scheduling import LOST, course
 from pipeline_core.flows.states import RunState, Trigger
-from pipeline_core.validation.body import Body, Problems, shown
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors
+from pipeline_core.validation.texts import shown
 
 DUE = "due"
 """How a point stands that the schedule itself is about to run."""
@@ -68,7 +70,7 @@ class Request:
 
     def points(self, schedule: Schedule, moment: datetime) -> list[datetime]:
         """The points of the schedule that are meant. Raises WrongParameter, also for what lies after the moment."""
-        problems = Problems()
+        problems = ValidationErrors()
         times: list[datetime] = []
         for name, text in (("from", self.start), ("to", self.end)):
             try:

@@ -28,7 +28,7 @@ from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import scheduling
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 
 def create(session: Session, raw: object, actor: Actor) -> str:

@@ -25,7 +25,7 @@ from pipeline_core.flows.definition.templates import ALIASES, canonical, read_te
 from pipeline_core.flows.lookup import take_turn, template_documents
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.settings import settings
-from pipeline_core.validation.body import shown
+from pipeline_core.validation.texts import shown
 
 SHOWN_FLOWS = 5
 """Flows that a refusal names."""

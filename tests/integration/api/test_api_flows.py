@@ -134,7 +134,7 @@ def test_every_wrong_field_is_told_at_once(admin: Any) -> None:
     wrong["tasks"][0] |= {"retry": -1, "resource_gpu": "x"}
     answer = admin("POST", "/v1/flows", json=wrong)
     assert {*answer.json["errors"]} == {
-        *("pipeline.parallelism", "pipeline.timezone", "tasks.0.retry", "tasks.0.resource_gpu")
+        *("pipeline.parallelism", "pipeline.timezone", "tasks[0].retry", "tasks[0].resource_gpu")
     }
 
 
@@ -177,7 +177,7 @@ def test_a_creator_who_can_have_no_directory_mounts_none(bearer: Callable[..., A
     mounting = entry("b")
     mounting["tasks"][0]["volume_mount"] = "home(pvc):/mnt"
     answer = client("POST", "/v1/flows", json=mounting)
-    assert (answer.status_code, [*answer.json["errors"]]) == (400, ["tasks.0.volume_mount"])
+    assert (answer.status_code, [*answer.json["errors"]]) == (400, ["tasks[0].volume_mount"])
     assert "ada lovelace" in answer.json["msg"]
 
 

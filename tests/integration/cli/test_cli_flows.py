@@ -61,13 +61,16 @@ def test_yaml_may_be_imported_too(stub, pipeline, tmp_path) -> None:
 
 
 def test_every_fault_of_a_refused_document_is_shown_with_its_path(stub, pipeline, file) -> None:
-    errors = {"Sales.tasks.0.resource_gpu": ["(task load) must be a number"], "Sales.pipeline.timezone": ["is no zone"]}
+    errors = {
+        "Sales.tasks[0].resource_gpu": ["(task load) must be a number"],
+        "Sales.pipeline.timezone": ["is no zone"],
+    }
     stub.answer(
-        "POST", "/v1/flows/import", status=400, code="WRONG_PARAM", msg="Sales.tasks.0.resource_gpu: …", errors=errors
+        "POST", "/v1/flows/import", status=400, code="WRONG_PARAM", msg="Sales.tasks[0].resource_gpu: …", errors=errors
     )
     result = pipeline("flow", "import", file)
     assert result.exit_code == 3
-    assert "Sales.tasks.0.resource_gpu: (task load) must be a number" in result.stderr
+    assert "Sales.tasks[0].resource_gpu: (task load) must be a number" in result.stderr
     assert "Sales.pipeline.timezone: is no zone" in result.stderr
 
 

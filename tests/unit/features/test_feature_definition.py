@@ -94,7 +94,7 @@ def test_a_required_field_of_a_feature_lacks(field: str, value: Any) -> None:
 @pytest.mark.parametrize("value", [None, "", [], {}])
 @pytest.mark.parametrize("field", ["pluginType", "callAddress"])
 def test_a_required_field_of_a_plugin_lacks(field: str, value: Any) -> None:
-    with pytest.raises(MissingParameter, match=f"plugins.0.{field}"):
+    with pytest.raises(MissingParameter, match=rf"plugins\[0\].{field}"):
         read_feature(plugin(**{field: value}))
 
 
@@ -137,7 +137,7 @@ def test_an_author_may_not_be_called(author: Any) -> None:
 
 @pytest.mark.parametrize("type", ["AccessGates", "accessgate", "all", " AccessGate"])
 def test_a_type_that_is_not_one_of_the_six_is_unsupported(type: str) -> None:
-    with pytest.raises(UnsupportedPluginType, match=r"plugins\.0\.pluginType.*AccessGate"):
+    with pytest.raises(UnsupportedPluginType, match=r"plugins\[0\]\.pluginType.*AccessGate"):
         read_feature(plugin(pluginType=type))
     with pytest.raises(UnsupportedPluginType):
         parse_type(type)
@@ -151,7 +151,7 @@ def test_a_type_that_is_no_text_is_wrong() -> None:
 def test_a_feature_has_at_most_one_plugin_of_a_type() -> None:
     raw = feature()
     raw["plugins"] *= 2
-    with pytest.raises(WrongParameter, match=r"plugins\.1\.pluginType: .*at most one.*AccessGate"):
+    with pytest.raises(WrongParameter, match=r"plugins\[1\]\.pluginType: .*at most one.*AccessGate"):
         read_feature(raw)
 
 
@@ -173,7 +173,7 @@ def test_a_feature_has_at_most_one_plugin_of_a_type() -> None:
     ],
 )
 def test_an_address_that_may_not_be_called_is_wrong(address: Any) -> None:
-    with pytest.raises(WrongParameter, match=r"plugins\.0\.callAddress"):
+    with pytest.raises(WrongParameter, match=r"plugins\[0\]\.callAddress"):
         read_feature(plugin(callAddress=address))
 
 
@@ -210,7 +210,7 @@ def test_an_address_outside_the_allowed_networks_is_wrong() -> None:
     ],
 )
 def test_a_bad_field_of_a_plugin_is_wrong(field: str, value: Any) -> None:
-    with pytest.raises(WrongParameter, match=rf"plugins\.0\.{field}"):
+    with pytest.raises(WrongParameter, match=rf"plugins\[0\]\.{field}"):
         read_feature(plugin(**{field: value}))
 
 
@@ -240,7 +240,7 @@ def test_a_bad_field_of_a_feature_is_wrong(field: str, value: Any) -> None:
 
 
 def test_an_element_of_plugins_that_is_no_object_is_wrong() -> None:
-    with pytest.raises(WrongParameter, match=r"plugins\.0: must be an object"):
+    with pytest.raises(WrongParameter, match=r"plugins\[0\]: must be an object"):
         read_feature(feature(plugins=[None]))
 
 
@@ -266,7 +266,7 @@ def test_secrets_are_in_no_error() -> None:
 def test_one_bad_plugin_rejects_all_and_is_named() -> None:
     raw = feature()
     raw["plugins"].append({"pluginType": "LifeHook", "callAddress": "nowhere"})
-    with pytest.raises(WrongParameter, match=r'plugins\.1\.callAddress.*"nowhere"'):
+    with pytest.raises(WrongParameter, match=r'plugins\[1\]\.callAddress.*"nowhere"'):
         read_feature(raw)
 
 
@@ -275,7 +275,7 @@ def test_a_plugin_is_not_blamed_for_its_features_selector() -> None:
     raw["jobSelector"] = {"conditions": [{"name": "t", "key": "k", "expect": "/(/"}], "expression": "t"}
     with pytest.raises(WrongParameter) as caught:
         read_feature(raw)
-    assert list(caught.value.errors) == ["jobSelector.conditions.0.expect"]
+    assert list(caught.value.errors) == ["jobSelector.conditions[0].expect"]
 
 
 def test_what_answers_show_may_be_sent_back() -> None:

@@ -23,7 +23,8 @@ from pipeline_core.flows.notation.mounts import KINDS
 from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_instant
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.taskset import results
-from pipeline_core.validation.body import Body, Problems
+from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors
 from tests.unit.flows.flow_cases import site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()
@@ -53,22 +54,22 @@ def test_the_example_can_be_imported() -> None:
 
 
 def test_every_field_of_a_flow_and_of_its_tasks_is_documented() -> None:
-    problems = Problems()
+    problems = ValidationErrors()
     parse({"pipeline": {"name": "f", "?": 1}, "tasks": [{"name": "a", "job_templete": "t", "?": 1}]}, problems, "")
     with pytest.raises(PipelineError) as caught:
         problems.raise_any()
-    assert set(names("| field of `pipeline` | default | meaning |")) == known(caught.value.errors["pipeline.?"])
+    assert set(names("| field of `pipeline` | default | meaning |")) == known(caught.value.errors['pipeline["?"]'])
     assert {*names("| field of a task | default | meaning |"), "job_template"} == known(
-        caught.value.errors["tasks.0.?"]
+        caught.value.errors['tasks[0]["?"]']
     )
 
 
 def test_every_field_and_type_of_an_argument_is_documented() -> None:
-    problems = Problems()
+    problems = ValidationErrors()
     read_arguments({"g": {"-a": {"?": 1}}}, problems, "args")
     with pytest.raises(PipelineError) as caught:
         problems.raise_any()
-    assert set(names("| field of an argument | default | meaning |")) == known(caught.value.errors["args.g.-a.?"])
+    assert set(names("| field of an argument | default | meaning |")) == known(caught.value.errors['args.g.-a["?"]'])
     assert set(names("| type | what may be given |")) == set(TYPES)
 
 
@@ -144,8 +145,8 @@ def test_every_type_of_metric_is_documented_with_its_fields() -> None:
 
 def test_bodies_list_the_fields_that_they_know() -> None:
     """What these tests read the lists of fields from."""
-    body = Body({"?": 1}, Problems())
+    body = Body({"?": 1}, ValidationErrors())
     body.text("a")
     with pytest.raises(PipelineError) as caught:
         body.finish()
-    assert known(caught.value.errors["?"]) == {"a"}
+    assert known(caught.value.errors['["?"]']) == {"a"}

@@ -100,7 +100,7 @@ WORDS = {
     "missing-required-arg": "args.-f: (task a) is required",
     "enum-out-of-choice": "args.--framework",
     "int-out-of-range": "[0, 366)",
-    "bad-gpu": "neg.tasks.0.resource_gpu: (task a)",
+    "bad-gpu": "neg.tasks[0].resource_gpu: (task a)",
     "gpu-nan": "resource_gpu: (task a)",
     "gpu-one-and-a-half": "resource_gpu: (task a)",
     "inverted-range": "more than its limit",
@@ -148,11 +148,11 @@ def test_everything_that_is_wrong_is_told_with_its_path_and_nothing_is_taken(sit
     with pytest.raises(PipelineError) as caught:
         read_document(raw, CATALOGUE, site)
     assert set(caught.value.errors) == {
-        *("bad.pipeline.odd", "bad.pipeline.parallelism", "bad.pipeline.cron_time", "bad.tasks.0.retry"),
-        *("bad.tasks.1.name", "bad.tasks.1.job_templete", "other.pipeline.global_env", "third.tasks.0.resource_gpu"),
+        *("bad.pipeline.odd", "bad.pipeline.parallelism", "bad.pipeline.cron_time", "bad.tasks[0].retry"),
+        *("bad.tasks[1].name", "bad.tasks[1].job_templete", "other.pipeline.global_env", "third.tasks[0].resource_gpu"),
         *(
-            "third.tasks.0.args.x",
-            "bad.tasks.0.resource_cpu",
+            "third.tasks[0].args.x",
+            "bad.tasks[0].resource_cpu",
             "bad.pipeline.name",
             "GOOD",
             "name.pipeline.name",
@@ -180,21 +180,21 @@ def test_everything_that_is_wrong_is_told_with_its_path_and_nothing_is_taken(sit
         ({"global_env": "creator=me"}, {}, "pipeline.global_env"),
         ({"global_env": "A={{ nobody }}"}, {}, "pipeline.global_env"),
         ({"global_env": "A={{ a.output }}"}, {}, "pipeline.global_env"),
-        ({}, {"timeout": -1}, "tasks.0.timeout"),
-        ({}, {"skip": 3}, "tasks.0.skip"),
-        ({}, {"args": []}, "tasks.0.args"),
-        ({}, {"env": "PORT1=1"}, "tasks.0.env"),
-        ({}, {"env": "A={{ nobody }}"}, "tasks.0.env"),
-        ({}, {"command": "{{ nobody }}"}, "tasks.0.command"),
-        ({}, {"working_dir": "{{ nobody }}"}, "tasks.0.working_dir"),
-        ({}, {"volume_mount": "{{ nobody }}"}, "tasks.0.volume_mount"),
-        ({}, {"resource_rdma": "x"}, "tasks.0.resource_rdma"),
-        ({}, {"resource_memory": "x"}, "tasks.0.resource_memory"),
-        ({}, {"node_selector": "x"}, "tasks.0.node_selector"),
-        ({}, {"node_selector": "gpu-type=T4", "resource_gpu": "1(V100)"}, "tasks.0.node_selector"),
-        ({}, {"job_template": "customize"}, "tasks.0.job_templete"),
-        ({}, {"odd": 1}, "tasks.0.odd"),
-        ({}, {"args": {"images": "b", "command": "{{ ghost.output }}"}}, "tasks.0.args.command"),
+        ({}, {"timeout": -1}, "tasks[0].timeout"),
+        ({}, {"skip": 3}, "tasks[0].skip"),
+        ({}, {"args": []}, "tasks[0].args"),
+        ({}, {"env": "PORT1=1"}, "tasks[0].env"),
+        ({}, {"env": "A={{ nobody }}"}, "tasks[0].env"),
+        ({}, {"command": "{{ nobody }}"}, "tasks[0].command"),
+        ({}, {"working_dir": "{{ nobody }}"}, "tasks[0].working_dir"),
+        ({}, {"volume_mount": "{{ nobody }}"}, "tasks[0].volume_mount"),
+        ({}, {"resource_rdma": "x"}, "tasks[0].resource_rdma"),
+        ({}, {"resource_memory": "x"}, "tasks[0].resource_memory"),
+        ({}, {"node_selector": "x"}, "tasks[0].node_selector"),
+        ({}, {"node_selector": "gpu-type=T4", "resource_gpu": "1(V100)"}, "tasks[0].node_selector"),
+        ({}, {"job_template": "customize"}, "tasks[0].job_templete"),
+        ({}, {"odd": 1}, "tasks[0].odd"),
+        ({}, {"args": {"images": "b", "command": "{{ ghost.output }}"}}, "tasks[0].args.command"),
     ],
 )
 def test_each_wrong_field_is_told_by_its_path(
@@ -206,7 +206,7 @@ def test_each_wrong_field_is_told_by_its_path(
 def test_an_undefined_name_is_told_beside_an_output_that_is_not_there_yet(site: Site) -> None:
     dag = {"dag_json": {"b": {"upstream": ["a"]}}}
     second = {"name": "b", "args": {"images": "{{a.output}}", "command": "{{a.output}} {{nobody}}"}}
-    assert list(errors(site, dag, {"name": "a"}, second)) == ["tasks.1.args.command"]
+    assert list(errors(site, dag, {"name": "a"}, second)) == ["tasks[1].args.command"]
 
 
 def test_what_depends_on_an_output_is_judged_when_it_is_there(site: Site) -> None:
@@ -276,7 +276,7 @@ def test_what_is_wrong_in_a_template_is_told_where_it_is_named(site: Site) -> No
     flow = entry(None, {"name": "a", "job_templete": "t", "args": {}})
     with pytest.raises(PipelineError) as caught:
         read_entry(flow, catalogue, site)
-    assert list(caught.value.errors) == ["tasks.0.job_templete"]
+    assert list(caught.value.errors) == ["tasks[0].job_templete"]
     flow["pipeline"]["global_env"] = "DAY=1"
     assert read_entry(flow, catalogue, site)
 
@@ -302,4 +302,4 @@ def test_a_place_that_no_task_can_have_is_refused(field: dict[str, str]) -> None
     task = {"name": "a", "job_templete": "customize", "args": {"images": "i", "command": "c"}, **field}
     with pytest.raises(WrongParameter) as caught:
         read_entry({"pipeline": {"name": "f"}, "tasks": [task]}, Catalogue(), Site())
-    assert list(caught.value.errors) == [f"tasks.0.{next(iter(field))}"]
+    assert list(caught.value.errors) == [f"tasks[0].{next(iter(field))}"]

@@ -25,7 +25,7 @@ from pipeline_core.flows.notation.arguments import (
     read_arguments,
 )
 from pipeline_core.flows.notation.errors import Fault
-from pipeline_core.validation.body import Problems
+from pipeline_core.validation.errors import ValidationErrors
 from tests.unit.flows.flow_cases import case, site
 
 
@@ -34,7 +34,7 @@ def template(**fields: Any) -> dict[str, Any]:
 
 
 def arguments(**specs: dict[str, Any]) -> dict[str, Argument]:
-    problems = Problems()
+    problems = ValidationErrors()
     read = read_arguments({"group": {f"--{name}": spec for name, spec in specs.items()}}, problems, "args")
     problems.raise_any()
     return read

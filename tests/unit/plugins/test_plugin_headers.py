@@ -12,7 +12,7 @@ from pipeline_core.plugins.packet import Asking, Endpoint, Packet
 from pipeline_core.plugins.signing import check_secret
 from pipeline_core.plugins.text import clean
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.validation.body import header_value
+from pipeline_core.validation.texts import header_value
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 

@@ -114,4 +114,4 @@ def test_any_other_address_is_refused_with_its_reason(url: str, words: str) -> N
 def test_a_literal_address_is_held_against_the_networks() -> None:
     check_address("http://10.0.0.1/", CLUSTER)
     with pytest.raises(WrongParameter, match="networks"):
-        check_address("http://127.0.0.1/", CLUSTER, field="plugins.0.callAddress")
+        check_address("http://127.0.0.1/", CLUSTER, field="plugins[0].callAddress")

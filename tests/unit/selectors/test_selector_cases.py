@@ -18,7 +18,7 @@ WRONG = "WRONG_PARAM"
 def outcome(feature: object, plugin: object, header: dict[str, Any]) -> bool | str:
     """What comes of registering the two selectors and asking for a job with this header."""
     try:
-        selector = merge(parse_selector(feature, "jobSelector"), parse_selector(plugin, "plugins.0.jobSelector"))
+        selector = merge(parse_selector(feature, "jobSelector"), parse_selector(plugin, "plugins[0].jobSelector"))
     except WrongParameter as error:
         return error.code.value if error.errors else "an error without paths"
     matcher = compile(selector)

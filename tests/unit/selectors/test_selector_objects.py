@@ -63,17 +63,17 @@ def test_a_selector_is_an_immutable_value() -> None:
         (True, "p", "not a boolean"),
         ({"condition": []}, "p.condition", "is no field here"),
         ({"conditions": {}}, "p.conditions", "not an object"),
-        ({"conditions": [None]}, "p.conditions.0", "not null"),
-        ({"conditions": [DEBUG, DEBUG]}, "p.conditions.1.name", '"t" is declared twice'),
-        ({"conditions": [{**DEBUG, "expected": "x"}]}, "p.conditions.0.expected", "is no field here"),
-        ({"conditions": [{**DEBUG, "name": "t t"}]}, "p.conditions.0.name", 'not "t t"'),
-        ({"conditions": [{**DEBUG, "name": "t\n"}]}, "p.conditions.0.name", "must be letters"),
-        ({"conditions": [{**DEBUG, "name": "ä"}]}, "p.conditions.0.name", "must be letters"),
-        ({"conditions": [{**DEBUG, "key": 1}]}, "p.conditions.0.key", "must be a text, not a number"),
-        ({"conditions": [{**DEBUG, "expect": None}]}, "p.conditions.0.expect", "is required"),
-        ({"conditions": [{**DEBUG, "expect": ""}]}, "p.conditions.0.expect", "write /^$/"),
-        ({"conditions": [{**DEBUG, "expect": True}]}, "p.conditions.0.expect", "must be a text, not a boolean"),
-        ({"conditions": [{**DEBUG, "expect": "/x/q"}]}, "p.conditions.0.expect", 'flags "q"'),
+        ({"conditions": [None]}, "p.conditions[0]", "not null"),
+        ({"conditions": [DEBUG, DEBUG]}, "p.conditions[1].name", '"t" is declared twice'),
+        ({"conditions": [{**DEBUG, "expected": "x"}]}, "p.conditions[0].expected", "is no field here"),
+        ({"conditions": [{**DEBUG, "name": "t t"}]}, "p.conditions[0].name", 'not "t t"'),
+        ({"conditions": [{**DEBUG, "name": "t\n"}]}, "p.conditions[0].name", "must be letters"),
+        ({"conditions": [{**DEBUG, "name": "ä"}]}, "p.conditions[0].name", "must be letters"),
+        ({"conditions": [{**DEBUG, "key": 1}]}, "p.conditions[0].key", "must be a text, not a number"),
+        ({"conditions": [{**DEBUG, "expect": None}]}, "p.conditions[0].expect", "is required"),
+        ({"conditions": [{**DEBUG, "expect": ""}]}, "p.conditions[0].expect", "write /^$/"),
+        ({"conditions": [{**DEBUG, "expect": True}]}, "p.conditions[0].expect", "must be a text, not a boolean"),
+        ({"conditions": [{**DEBUG, "expect": "/x/q"}]}, "p.conditions[0].expect", 'flags "q"'),
         ({"conditions": [DEBUG] * (MAX_CONDITIONS + 1)}, "p.conditions", "at most 200 conditions, not 201"),
         ({"expression": ["t"]}, "p.expression", "must be a text, not a list"),
         ({"expression": "t &"}, "p.expression", 'column 3: expected "&&", "||" or the end, found "&"'),
@@ -89,11 +89,12 @@ def test_what_is_wrong_is_named_with_its_path(raw: object, path: str, words: str
 def test_all_faults_are_told_at_once_and_the_message_names_the_first() -> None:
     raw = {"conditions": [{"name": "1", "key": "", "expect": "/("}], "expression": "(", "extra": 1}
     with pytest.raises(WrongParameter) as caught:
-        parse_selector(raw, "plugins.3.jobSelector")
+        parse_selector(raw, "plugins[3].jobSelector")
     assert set(caught.value.errors) == {
-        f"plugins.3.jobSelector.{field}" for field in ("extra", "conditions.0.name", "conditions.0.key", "expression")
+        f"plugins[3].jobSelector.{field}"
+        for field in ("extra", "conditions[0].name", "conditions[0].key", "expression")
     }
-    assert caught.value.message.startswith("plugins.3.jobSelector.extra: is no field here")
+    assert caught.value.message.startswith("plugins[3].jobSelector.extra: is no field here")
     assert caught.value.message.endswith("(and 3 more)")
 
 
@@ -118,10 +119,10 @@ def test_states_stand_for_job_states(states: object, expected: set[JobState]) ->
         ([], "p.states"),
         ("*", "p.states"),
         ({}, "p.states"),
-        (["nope"], "p.states.0"),
-        (["running", "*"], "p.states.1"),
-        (["running", 1, []], "p.states.1"),
-        ([None], "p.states.0"),
+        (["nope"], "p.states[0]"),
+        (["running", "*"], "p.states[1]"),
+        (["running", 1, []], "p.states[1]"),
+        ([None], "p.states[0]"),
     ],
 )
 def test_an_empty_list_of_states_or_unknown_names_are_refused(states: object, path: str) -> None:
@@ -200,7 +201,7 @@ def test_more_conditions_than_allowed_together_are_refused() -> None:
         merge(many("f"), many("p"))
 
 
-FEATURE, PLUGIN = "jobSelector", "plugins.0.jobSelector"
+FEATURE, PLUGIN = "jobSelector", "plugins[0].jobSelector"
 T = Condition("t", "type", "debug")
 
 
@@ -211,8 +212,8 @@ T = Condition("t", "type", "debug")
         (Selector((), "*"), Selector((), "!u"), f"{PLUGIN}.expression", "column 2: expected a declared condition"),
         (Selector((T,)), None, f"{FEATURE}.expression", "conditions need an expression"),
         (None, Selector((T,)), f"{PLUGIN}.expression", "conditions need an expression"),
-        (Selector((), "userID"), Selector((T,)), f"{PLUGIN}.conditions.0", 'not used by the expression "userID"'),
-        (Selector((T,), "*"), Selector((T,), "userID"), f"{PLUGIN}.conditions.0", '"t" is declared here but not used'),
+        (Selector((), "userID"), Selector((T,)), f"{PLUGIN}.conditions[0]", 'not used by the expression "userID"'),
+        (Selector((T,), "*"), Selector((T,), "userID"), f"{PLUGIN}.conditions[0]", '"t" is declared here but not used'),
         (Selector((), "userID &"), None, f"{FEATURE}.expression", "column 8"),
     ],
 )

@@ -1,0 +1,71 @@
+"""Validation errors: where they are, what is wrong there, and the exception that tells all of them at once."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pipeline_core.errors import PipelineError, WrongParameter
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the root of a document to one of its values."""
+
+_PLAIN_KEY = re.compile(r"(?!\d)[\w-]+")
+_LONGEST_KEY = 60
+
+
+def path_text(path: Path) -> str:
+    """A path as errors print it: `spec.roles[0].name`, `metadata.labels["a/b"]`; the root is `.`."""
+    return join_path("", *path) or "."
+
+
+def join_path(path: str, *parts: str | int) -> str:
+    """The path of what lies below `path`, which is empty for the root: each part is a key or an index."""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            path += f".{part}" if path else part
+        else:
+            key = json.dumps(part[:_LONGEST_KEY], ensure_ascii=False)
+            path += f"[{key.encode('utf-8', 'backslashreplace').decode()}]"
+    return path
+
+
+class ValidationErrors:
+    """Collects all that is wrong with a document, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[type[PipelineError], str, str]] = []
+
+    def add(self, path: str, text: str, error: type[PipelineError] = WrongParameter) -> None:
+        """Note what is wrong at a path; `error` is the class to raise if this is the first."""
+        self._found.append((error, path, text))
+
+    def adopt(self, error: PipelineError) -> None:
+        """Take over what another reader found."""
+        for path, texts in error.errors.items():
+            for text in texts:
+                self.add(path, text, type(error))
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def by_path(self) -> dict[str, list[str]]:
+        """All texts, by the path that they are about."""
+        errors: dict[str, list[str]] = {}
+        for _, path, text in self._found:
+            errors.setdefault(path, []).append(text)
+        return errors
+
+    def sentence(self, separator: str = ": ") -> str:
+        """What was found first, with the number of the others. There must be something."""
+        _, path, text = self._found[0]
+        more = len(self._found) - 1
+        return f"{path}{separator}{text}" + (f" (and {more} more)" if more else "")
+
+    def raise_any(self) -> None:
+        """Raises the error of what was found first, with all of it in `errors`; nothing when there is nothing."""
+        if self._found:
+            raise self._found[0][0](self.sentence(), errors=self.by_path)
