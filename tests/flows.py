@@ -20,8 +20,9 @@ from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import creation, queries
 from pipeline_core.flows.states import Trigger
 from pipeline_core.settings import settings
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.integration.conftest import forget_settings
+from tests.waiting import wait_for
 from workers.app import FLOWS, configuration
 
 
@@ -106,12 +107,12 @@ def run_of(run_id: str) -> dict[str, Any]:
     return {**found, "tasks": {task["name"]: task for task in found["tasks"]}}
 
 
-def wait_run(run_id: str, *states: str, seconds: float = 60.0) -> dict[str, Any]:
+def wait_run(run_id: str, *states: str) -> dict[str, Any]:
     """The run's detail once it is in one of these states."""
     return wait_for(
         lambda: found if (found := run_of(run_id))["state"] in states else None,
         f"{run_id} to be {' or '.join(states)}",
-        seconds,
+        progress=lambda: run_of(run_id),
     )
 
 
@@ -120,4 +121,5 @@ def wait_task(run_id: str, task: str, *states: str) -> dict[str, Any]:
     return wait_for(
         lambda: found if (found := run_of(run_id)["tasks"][task])["state"] in states else None,
         f"{task} of {run_id} to be {' or '.join(states)}",
+        progress=lambda: run_of(run_id),
     )

@@ -6,12 +6,11 @@ import base64
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import requests
 
@@ -19,21 +18,7 @@ from pipeline_up.environment import child_environment
 from pipeline_up.listener import Listener
 from pipeline_up.plan import Plan
 from pipeline_up.service import Service
-
-Value = TypeVar("Value")
-PATIENCE = 60.0
-END_SECONDS = 50.0
-
-
-def wait_for(condition: Callable[[], Value | None], what: str, seconds: float = PATIENCE) -> Value:
-    """The condition's value as soon as it is true; fails, saying what was waited for, when it never is."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
-        time.sleep(0.02)
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 @dataclass
@@ -68,7 +53,7 @@ class Installation:
         """End a process with all its children, at once."""
         process = self.processes.pop(name)
         os.killpg(process.pid, number)
-        process.wait(END_SECONDS)
+        process.wait(HANG_SECONDS)
 
     def stop(self) -> None:
         """End all of them, at once: what they hold, they hold in the database."""
@@ -84,7 +69,11 @@ class Installation:
     ) -> requests.Response:
         """One request to the API."""
         return self.session.request(
-            method, f"{self.url}{path}", json=body, headers={"token": token or self.password, **headers}, timeout=30
+            method,
+            f"{self.url}{path}",
+            json=body,
+            headers={"token": token or self.password, **headers},
+            timeout=HANG_SECONDS,
         )
 
     def get(self, path: str) -> Any:
@@ -119,14 +108,18 @@ class Installation:
         """The `job` part of its detail."""
         return dict(self.get(f"/v1/job/detail/{job_id}")["job"])
 
-    def wait_state(self, job_id: str, *states: str, seconds: float = PATIENCE) -> dict[str, Any]:
+    def wait_state(self, job_id: str, *states: str) -> dict[str, Any]:
         """The job's detail once it is in one of these states."""
 
         def found() -> dict[str, Any] | None:
             job = self.job(job_id)
             return job if job["state"] in states else None
 
-        return wait_for(found, f"{job_id} to be {' or '.join(states)}; it is {self.job(job_id)}", seconds)
+        return wait_for(found, f"{job_id} to be {' or '.join(states)}", progress=lambda: self._progress(job_id))
+
+    def _progress(self, job_id: str) -> tuple[Any, ...]:
+        job = self.job(job_id)
+        return (*self.events(job_id), job["state"], job["reason"])
 
     def events(self, job_id: str) -> list[str]:
         """The states that a job went through."""

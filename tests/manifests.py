@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).resolve().parents[1]
 KUSTOMIZE = ROOT / "docker" / "kustomize"
 Manifest = dict[str, Any]
@@ -48,7 +50,7 @@ def rendered(directory: Path) -> list[Manifest]:
     if kubectl is None:
         pytest.skip("no kubectl, which renders the manifests")
     done = subprocess.run(
-        [kubectl, "kustomize", str(directory)], capture_output=True, text=True, timeout=60, check=False
+        [kubectl, "kustomize", str(directory)], capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg2
@@ -15,8 +14,7 @@ from psycopg2 import sql
 from sqlalchemy.engine import make_url
 
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
-
-DROP_SECONDS = 30.0
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="session")
@@ -69,15 +67,14 @@ def fresh_database(server_url: str, *, template: str = "template1") -> Iterator[
 
 
 def _drop(server_url: str, name: str) -> None:
-    deadline = time.monotonic() + DROP_SECONDS
-    while True:
-        try:
-            return _statement(server_url, "DROP DATABASE {} WITH (FORCE)", name)
-        except psycopg2.errors.InsufficientPrivilege:
-            # The server's own autovacuum is in it, which only a superuser may send away; it leaves by itself.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    def dropped() -> bool:
+        # The server's own autovacuum may be in it, which only a superuser may send away; it leaves by itself.
+        with suppress(psycopg2.errors.InsufficientPrivilege):
+            _statement(server_url, "DROP DATABASE {} WITH (FORCE)", name)
+            return True
+        return False
+
+    wait_for(dropped, f"{name} to be left by autovacuum")
 
 
 def _statement(url: str, text: str, *names: str) -> None:

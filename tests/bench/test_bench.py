@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {
     "jobs_per_second": {"huey", "worker_processes"},
@@ -37,7 +39,7 @@ def test_a_row_answers_with_one_line_of_json(name: str) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

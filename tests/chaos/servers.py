@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from redis import Redis
 
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
-from tests.installation import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 class Restartable:
@@ -34,7 +34,7 @@ class Restartable:
     def end(self, number: int = signal.SIGKILL) -> None:
         """End it with this signal."""
         self._process.send_signal(number)
-        self._process.wait(30)
+        self._process.wait(HANG_SECONDS)
 
     def pause(self) -> None:
         """Let it hang: connections stay open, and nobody answers."""

@@ -10,7 +10,7 @@ import pytest
 from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.order import STAGES, Stage
 from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
-from tests.installation import wait_for
+from tests.waiting import QUIET_SECONDS, wait_for
 
 STAGE_POINTS = (Point.STAGE_CLAIMED, Point.STAGE_ANSWERED, Point.STAGE_FINISHING, Point.STAGE_FINISHED)
 PARKING_POINTS = (Point.CHAIN_PARKING, Point.CHAIN_PARKED)
@@ -79,7 +79,7 @@ def ended(
             world.submit(case.name, park=case.suspended)
         for case in BY_JOB:
             if case.suspended:
-                happened(world, case.fault, seconds=60)
+                happened(world, case.fault)
                 world.resume_when_suspended(case.name)
         world.wait_ended()
         yield world
@@ -87,21 +87,24 @@ def ended(
 
 @pytest.mark.parametrize("case", BY_JOB, ids=[case.name for case in BY_JOB])
 def test_a_process_that_ends_there_costs_no_job_and_doubles_nothing(ended: World, case: Case) -> None:
-    happened(ended, case.fault)
+    happened(ended, case.fault, quiet=1)
     ended.check(case.name, SUSPENDED if case.suspended else STRAIGHT)
 
 
 @pytest.mark.parametrize("fault", BY_PROCESS)
 def test_it_happened_to_some_job_and_all_ended_well(ended: World, fault: str) -> None:
-    happened(ended, fault)
+    happened(ended, fault, quiet=1)
     assert set(ended.states().values()) == {"succeeded"}
 
 
-def happened(world: World, fault: str, *, seconds: float = 1) -> None:
-    """The fault happened as often as it was to."""
+def happened(world: World, fault: str, *, quiet: float = QUIET_SECONDS) -> None:
+    """The fault happens as often as it was to."""
     point, _, rest = fault.partition(":")
     times = int(rest.partition(":")[2] or 1)
     faults = world.service.faults
     wait_for(
-        lambda: len(list(faults.glob(f"{point}#*"))) == times, f"{fault} to happen; {sorted(faults.iterdir())}", seconds
+        lambda: len(list(faults.glob(f"{point}#*"))) == times,
+        f"{fault} to happen",
+        progress=world.progress,
+        quiet=quiet,
     )

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
+from tests.waiting import wait_for
 
 JOBS = 8
 SLOW_SECONDS = 3.0

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -21,8 +22,9 @@ from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import QUICK, supervised
 from tests.flows import at_home_in, begin, entry, store
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 FLOWS = 20
 DAG = {
@@ -44,7 +46,6 @@ PROCESSES = ("flows", "flows", "stages1", "stages2", "housekeeping", "beat", "wa
 POINTS = (Point.RUN_STEPPING, Point.RUN_STEPPED, Point.TASK_SUBMITTING, Point.TASK_SUBMITTED)
 BLOWS = 24
 FORGETS = 3
-PATIENCE = 300.0
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_each_try_of_a_task_is_one_job_whatever_is_killed(
     striker = threading.Thread(target=_strike, args=(service, redis, over), daemon=True)
     striker.start()
     try:
-        wait_for(lambda: _ended() == FLOWS, "all runs to end", PATIENCE)
+        wait_for(lambda: _ended() == FLOWS, "all runs to end", progress=_progress)
     finally:
         over.set()
         striker.join()
@@ -106,6 +107,12 @@ def _start(name: str, starts: Path) -> str:
     tasks = {task: {"script": f'echo x >> "{starts}/{name}-{task}"'} for task in DAG}
     again = tasks[STUBBORN]["script"] + f'; test $(wc -l < "{starts}/{name}-{STUBBORN}") -ge 2'
     return begin(store(entry(name, DAG, {**tasks, STUBBORN: {"script": again, "retry": 1}})))
+
+
+def _progress() -> Any:
+    """What differs as long as runs move on."""
+    with transaction() as session:
+        return sorted(session.execute(select(StoredTask.run_id, StoredTask.key, StoredTask.state)).all())
 
 
 def _ended() -> int:

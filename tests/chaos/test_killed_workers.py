@@ -11,7 +11,7 @@ import pytest
 from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.order import Stage
 from tests.chaos.world import World, a_world
-from tests.installation import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 POISONED = (Stage.FACTORS, Stage.LAUNCH)
 PATHS = ("/translator", "/priority", "/first", "/decorator", "/binder")
@@ -42,7 +42,7 @@ def test_workers_killed_while_plugins_are_asked_cost_a_lease_and_no_job(world: W
         def plugin(packet: dict[str, Any]) -> Any:
             if packet["header"]["jobName"] == f"slow{path.replace('/', '-')}":
                 asked[path].set()
-                answer.wait(60)
+                answer.wait(HANG_SECONDS)
             return plugins[path](packet)
 
         return plugin
@@ -53,7 +53,7 @@ def test_workers_killed_while_plugins_are_asked_cost_a_lease_and_no_job(world: W
     for name in names:
         world.submit(name)
     for path in PATHS:
-        assert asked[path].wait(60), path
+        assert asked[path].wait(HANG_SECONDS), path
     for worker in ("stages1", "stages2"):
         world.service.kill(worker)
     answer.set()
@@ -103,18 +103,18 @@ def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -
 
     def slow(packet: dict[str, Any]) -> Any:
         asked.set()
-        answer.wait(60)
+        answer.wait(HANG_SECONDS)
         return plugin(packet)
 
     world.plugins.plugins["/binder"] = slow
     world.service.kill("stages2")
     world.submit("politely")
-    assert asked.wait(60)
+    assert asked.wait(HANG_SECONDS)
     stopping = world.service.processes.pop("stages1")
     stopping.terminate()
     wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to have heard of it")
     answer.set()
-    stopping.wait(60)
+    stopping.wait(HANG_SECONDS)
     world.plugins.plugins["/binder"] = plugin
     ((stage,),) = world.rows("SELECT stage FROM jobs WHERE name = 'politely'")
     assert stage != Stage.BIND, "the answer was written down"

@@ -14,8 +14,8 @@ import requests
 from pipeline_up.embedded import EmbeddedPostgres
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import SUSPENDED, World, a_world
-from tests.installation import wait_for
 from tests.servers import fresh_database
+from tests.waiting import HANG_SECONDS, wait_for
 
 JOBS = 8
 
@@ -50,7 +50,9 @@ class Asking:
     def _ask(self) -> None:
         with requests.Session() as session:
             while not self._over.wait(0.02):
-                self.answers.append(session.get(f"{self._url}/v1/job/list", headers={"token": "admin"}, timeout=60))
+                self.answers.append(
+                    session.get(f"{self._url}/v1/job/list", headers={"token": "admin"}, timeout=HANG_SECONDS)
+                )
 
     def __enter__(self) -> Asking:
         self._thread.start()

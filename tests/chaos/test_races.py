@@ -11,7 +11,7 @@ import pytest
 from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.order import Stage
 from tests.chaos.world import World, a_world
-from tests.installation import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 LATE = f"{Point.STAGE_CLAIMED}@{Stage.LAUNCH}@late"
 LATE_AND_DIES = f"{Point.STAGE_ANSWERED}@{Stage.LAUNCH}@late"
@@ -41,7 +41,7 @@ def rounds(request: pytest.FixtureRequest) -> range:
 
 def put(world: World, job_id: str, action: str) -> int:
     return world.service.session.put(
-        f"{world.service.url}/v1/job/{action}/{job_id}", headers={"token": "admin"}, timeout=30
+        f"{world.service.url}/v1/job/{action}/{job_id}", headers={"token": "admin"}, timeout=HANG_SECONDS
     ).status_code
 
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
-from tests.installation import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 from workers.app import queues
 
 SERVICES = ("stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
@@ -84,7 +84,7 @@ def test_jobs_in_every_state_go_on_whatever_becomes_of_redis(world: World, redis
         world.service.wait_state(world.jobs[job], "suspended", "running")
     with holding(world, "/decorator") as asked:
         world.submit(held)
-        assert asked.wait(30)
+        assert asked.wait(HANG_SECONDS)
         under_way = [f"{name}-{number}" for number in range(4)]
         for job in under_way:
             world.submit(job)
@@ -129,7 +129,7 @@ def holding(world: World, path: str) -> Iterator[threading.Event]:
 
     def late(packet: dict[str, Any]) -> Any:
         asked.set()
-        answer.wait(60)
+        answer.wait(HANG_SECONDS)
         return plugin(packet)
 
     world.plugins.plugins[path] = late

@@ -18,10 +18,11 @@ from psycopg2.extras import execute_values
 
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_delivery_id, new_job_id
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer, serving
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 SERVICES = ("api", "stages1", "hooks1", "housekeeping", "beat", "watcher")
 QUICK = {
@@ -97,7 +98,11 @@ def test_suspended_jobs_hold_nothing_and_a_thousand_resume_at_once(
         answers = list(pool.map(lambda job_id: service.ask("PUT", f"/v1/job/resume/{job_id}").status_code, chosen))
     assert answers == [200] * RESUMED
     ended = "SELECT count(*) FROM jobs WHERE state = 'succeeded'"
-    wait_for(lambda: ask_database(url, ended) == RESUMED, "all that were resumed to succeed", 240)
+    wait_for(
+        lambda: ask_database(url, ended) == RESUMED,
+        "all that were resumed to succeed",
+        progress=lambda: ask_database(url, "SELECT count(*) FROM events"),
+    )
     assert ask_database(url, "SELECT count(*) FROM jobs WHERE state = 'suspended'") == SUSPENDED - RESUMED
     launched = "SELECT count(*) FROM events WHERE state = 'running'"
     assert ask_database(url, launched) == RESUMED
@@ -108,7 +113,11 @@ def test_suspensions_that_time_out_together_end_once_each(service: Installation,
     over = {"suspended_by": "AccessGate.quota.tests", "suspended_at": now(), "suspended_until": now()}
     insert_jobs(url, TIMED, state="suspended", stage="gates", sequence=2, on_timeout="stop", **over)
     stopped = "SELECT count(*) FROM jobs WHERE state = 'stopped'"
-    wait_for(lambda: ask_database(url, stopped) == TIMED, "all suspensions to end")
+    wait_for(
+        lambda: ask_database(url, stopped) == TIMED,
+        "all suspensions to end",
+        progress=lambda: ask_database(url, stopped),
+    )
     assert ask_database(url, "SELECT count(*) FROM events WHERE state = 'stopped'") == TIMED
 
 
@@ -136,7 +145,9 @@ def test_after_an_outage_all_deliveries_arrive_in_order_and_nobody_else_waits(
     assert tried < count / 2, "while it is down, it is probed and not flooded"
     down = False
     left = "SELECT count(*) FROM deliveries WHERE status = 'waiting'"
-    wait_for(lambda: ask_database(url, left) == 0, "all deliveries to be done", 300)
+    wait_for(
+        lambda: ask_database(url, left) == 0, "all deliveries to be done", progress=lambda: ask_database(url, left)
+    )
     assert set(jobs) <= set(heard)
     for sequences in heard.values():
         assert all(earlier <= later for earlier, later in pairwise(sequences)), "in order, though some may come twice"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,16 +23,16 @@ from pipeline_core.flows.schedules.backfills import Request
 from pipeline_core.flows.schedules.scheduling import rescheduled
 from pipeline_core.flows.states import Trigger
 from tests.chaos.world import supervised
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.integration.conftest import forget_settings
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 MINUTES, DAYS = 20, 10
 FLOWS = ("one", "two", "three")
 PROCESSES = ("beat", "housekeeping", "beat-two", "flows", "housekeeping-two")
 KILLS = 10
 RUNS_BETWEEN = 3
-PATIENCE = 150.0
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installat
 
     for victim in itertools.islice(itertools.cycle(PROCESSES), KILLS):
         enough = count() + RUNS_BETWEEN
-        wait_for(lambda enough=enough: count() >= enough, "more runs to be made", PATIENCE)  # type: ignore[misc]
+        wait_for(lambda enough=enough: count() >= enough, "more runs to be made")  # type: ignore[misc]
         wait_for(lambda victim=victim: victim in service.processes, f"{victim} to be there")  # type: ignore[misc]
         service.kill(victim)
         service.start(victim)
@@ -117,7 +118,11 @@ def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installat
     first = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
     points = [first + timedelta(minutes=number) for number in range(MINUTES)]
     for name in FLOWS:
-        wait_for(lambda name=name: ended(name, points), f"the points of {name} to be run", PATIENCE)  # type: ignore[misc]
+        wait_for(
+            lambda name=name: ended(name, points),  # type: ignore[misc]
+            f"the points of {name} to be run",
+            progress=states,
+        )
         made = runs(name, Trigger.SCHEDULE)
         assert [run.execution_date for run in made][:MINUTES] == points
         assert all(run.created_at >= run.execution_date for run in made), "none is made before its time"
@@ -126,10 +131,16 @@ def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installat
         with transaction() as session:
             return bool(backfills.detail(session, backfill_id, SYSTEM)["state"] == "succeeded")
 
-    wait_for(backfilled, "the backfill to succeed", PATIENCE)
+    wait_for(backfilled, "the backfill to succeed", progress=states)
     made = runs("daily", Trigger.BACKFILL)
     assert [run.state for run in made] == ["succeeded"] * DAYS
     assert [run.execution_date for run in sorted(made, key=lambda run: run.id)] == [run.execution_date for run in made]
+
+
+def states() -> Counter[str]:
+    """How many runs are in each state."""
+    with transaction() as session:
+        return Counter(session.scalars(select(StoredRun.state)))
 
 
 def ended(name: str, points: list[datetime]) -> bool:

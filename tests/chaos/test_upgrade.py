@@ -13,9 +13,10 @@ from alembic.script import ScriptDirectory
 
 from pipeline_core.database import migrate
 from tests.chaos.test_scale import ask_database, insert_jobs
-from tests.installation import installed, wait_for
+from tests.installation import installed
 from tests.jobs import taskset
 from tests.servers import fresh_database
+from tests.waiting import HANG_SECONDS, wait_for
 
 SERVICES = ("api", "stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
 JOBS_WHILE_RESTARTING = 40
@@ -65,13 +66,15 @@ def test_processes_that_are_replaced_one_after_the_other_lose_nothing(
             for name in SERVICES:
                 old = service.processes.pop(name)
                 old.send_signal(signal.SIGTERM)
-                assert old.wait(60) is not None
+                assert old.wait(HANG_SECONDS) is not None
                 service.start(name)
         finally:
             replaced.set()
-            client.join(120)
+            client.join(HANG_SECONDS)
         assert not client.is_alive(), "every submission was answered with 200"
         ended = "SELECT count(*) FROM jobs WHERE finished_at IS NOT NULL"
-        wait_for(lambda: ask_database(url, ended) == len(jobs), "all jobs to end", 120)
+        wait_for(
+            lambda: ask_database(url, ended) == len(jobs), "all jobs to end", progress=lambda: ask_database(url, ended)
+        )
         assert Counter(service.job(job_id)["state"] for job_id in jobs) == {"succeeded": len(jobs)}
         assert ask_database(url, "SELECT count(*) FROM events WHERE state = 'running'") == len(jobs)

@@ -16,9 +16,10 @@ import psycopg2
 from redis import Redis
 
 from pipeline_core.clusters.local.driver import LocalCluster
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.plugin_server import Call, PluginServer, serving
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 QUICK = {
     "PIPELINE_LEASE_SECONDS": "2",
@@ -30,7 +31,6 @@ QUICK = {
 ROLES = ("chief", "worker")
 STRAIGHT = ["waiting", "running", "succeeded"]
 SUSPENDED = ["waiting", "suspended", "waiting", "running", "succeeded"]
-PATIENCE = 120.0
 
 TRANSLATOR = "TemplateTranslator.translator.tests"
 FACTORS = "FactorGenerator.priority.tests"
@@ -99,7 +99,7 @@ class World:
                     return str(response.json()["payload"]["jobID"])
             return None
 
-        self.jobs[name] = wait_for(submitted, f"{name} to be taken", PATIENCE)
+        self.jobs[name] = wait_for(submitted, f"{name} to be taken")
         return self.jobs[name]
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -117,6 +117,15 @@ class World:
 
         return wait_for(read, "the database to answer")[0]
 
+    def progress(self) -> Any:
+        """What differs as long as jobs move on: how much was written down of each, and which faults happened."""
+        written = (
+            "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM trail),"
+            " (SELECT count(*) FROM deliveries WHERE status <> 'waiting'),"
+            " (SELECT sum(epoch) FROM jobs), (SELECT count(*) FROM jobs WHERE cleanup = 'pending')"
+        )
+        return self.rows(written), len(list(self.service.faults.iterdir())), len(self.plugins.calls)
+
     def redis(self) -> Redis:
         """A client of the installation's broker."""
         return Redis.from_url(self.service.environment["PIPELINE_REDIS_URL"])
@@ -130,7 +139,7 @@ class World:
         """The state of every job by its name."""
         return dict(self.rows("SELECT name, state FROM jobs"))
 
-    def wait_ended(self, *names: str, seconds: float = PATIENCE) -> None:
+    def wait_ended(self, *names: str) -> None:
         """Wait until these jobs (all, if none is named) are over and cleaned up, and nobody is still to be told of one."""
         ids = [self.jobs[name] for name in names or self.jobs]
         open_jobs = (
@@ -139,7 +148,7 @@ class World:
             " OR EXISTS (SELECT FROM deliveries d WHERE d.subject_id = jobs.id AND d.status = 'waiting'))"
         )
         try:
-            wait_for(lambda: not self.rows(open_jobs, ids), "the jobs to end", seconds)
+            wait_for(lambda: not self.rows(open_jobs, ids), "the jobs to end", progress=self.progress)
         except AssertionError as error:
             steps = self.rows("SELECT * FROM steps WHERE job_id = ANY(%s)", ids)
             raise AssertionError(f"{error}: {self.rows(open_jobs, ids)}; steps: {steps}") from None
@@ -159,7 +168,7 @@ class World:
             return bool(suspended) and state != "suspended"
 
         for name in names:
-            wait_for(lambda name=name: resumed(name), f"{name} to be resumed", PATIENCE)  # type: ignore[misc]
+            wait_for(lambda name=name: resumed(name), f"{name} to be resumed", progress=self.progress)  # type: ignore[misc]
 
     def check(self, name: str, events: list[str] = STRAIGHT) -> None:
         """What must hold of a job that was to succeed, whatever died on its way."""

@@ -14,9 +14,9 @@ import redis
 from kombu import Connection
 
 from pipeline_core.errors import ConfigurationError
-from pipeline_up import processes
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer, ServerFailed
 from tests.servers import own_process_ids
+from tests.waiting import HANG_SECONDS, wait_for
 
 SERVERS = [EmbeddedPostgres, EmbeddedRedis]
 
@@ -95,7 +95,7 @@ def test_a_server_ends_with_the_process_that_started_it(kind: type[EmbeddedServe
         f"{kind.__name__}(Path(sys.argv[1]), durable=False).start(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", start, str(tmp_path / "server")], check=False)
-    assert processes.wait_until(lambda: own_process_ids(tmp_path) == [], 20)
+    wait_for(lambda: own_process_ids(tmp_path) == [])
 
 
 @pytest.mark.parametrize("kind", SERVERS)
@@ -112,7 +112,7 @@ def test_kombu_connects_to_redis_with_its_password(redis_url: str) -> None:
     with Connection(redis_url) as connection:
         queue = connection.SimpleQueue("embedded")
         queue.put({"a": 1})
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=HANG_SECONDS)
         message.ack()
         queue.close()
     assert message.payload == {"a": 1}

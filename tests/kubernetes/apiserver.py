@@ -15,9 +15,9 @@ from pathlib import Path
 from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
-from tests.integration.clusters.support import alive, eventually
+from tests.integration.clusters.support import alive
+from tests.waiting import wait_for
 
-START_SECONDS = 120.0
 NAME = "kube-apiserver"
 
 
@@ -38,7 +38,7 @@ class RunningServer:
         """End it at once."""
         pid = self._pid
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not alive(pid))
+        wait_for(lambda: not alive(pid))
 
     def ensure(self) -> None:
         """Start it if it does not run."""
@@ -52,7 +52,7 @@ class RunningServer:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         self._pid_file.write_text(f"{process.pid}\n")
-        eventually(lambda: _is_ready(self._kubeconfig), START_SECONDS)
+        wait_for(lambda: _is_ready(self._kubeconfig), "the API server")
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def running_api_server(assets: Path, directory: Path) -> Iterator[Path]:
         pid_file.write_text(f"{processes[-1].pid}\n")
         path = directory / "kubeconfig"
         path.write_text(json.dumps(_kubeconfig(f"https://127.0.0.1:{port}", tokens)))
-        eventually(lambda: _is_ready(path), START_SECONDS)
+        wait_for(lambda: _is_ready(path), "the API server")
         yield path
     finally:
         with suppress(ProcessLookupError):

@@ -19,10 +19,10 @@ from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import Limits
-from tests.integration.clusters.support import eventually
 from tests.kubernetes.apiserver import RunningServer, running_api_server
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE, Runnable
+from tests.waiting import wait_for
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
 collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_kubernetes_node.py"]
@@ -66,7 +66,7 @@ def namespace(api: Api) -> str:
     api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
     if HAS_NODE:
-        eventually(lambda: api.request("GET", accounts)["items"])
+        wait_for(lambda: api.request("GET", accounts)["items"])
     return name
 
 

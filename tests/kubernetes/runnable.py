@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, Result, Unit
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from tests.integration.clusters.support import eventually
+from tests.waiting import wait_for
 
 IMAGE = {"image": "localhost/busybox:1", "imagePullPolicy": "Never"}
 
@@ -65,5 +65,5 @@ class Runnable:
         """End and forget what the suite may have launched."""
         jobs = self._launched | {"job"}
         for job_id in jobs:
-            eventually(lambda job_id=job_id: self._driver.delete(job_id), 90.0)
+            wait_for(lambda job_id=job_id: self._driver.delete(job_id), f"{job_id} to be gone")
         self._driver.prune(jobs)

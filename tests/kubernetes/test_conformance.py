@@ -10,7 +10,6 @@ from pipeline_core.clusters.base import Cluster
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     container,
-    eventually,
     gone,
     role,
     script_unit,
@@ -20,6 +19,7 @@ from tests.integration.clusters.support import (
     unit,
 )
 from tests.integration.clusters.test_cluster_conformance import *  # noqa: F403
+from tests.waiting import wait_for
 
 LOOP = "while :; do sleep 0.05; done"
 
@@ -28,7 +28,7 @@ def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
     """Before 1.22 a kubelet does not tell exit codes once a deadline has passed."""
     script = f"trap 'echo bye; exit 7' TERM; echo ready; {LOOP}"
     cluster.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=5)))
-    eventually(lambda: texts(cluster, "job") == ["ready"])
+    wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
     assert (replica.state, replica.exit_code in (7, None)) == (ReplicaState.STOPPED, True)
@@ -38,7 +38,7 @@ def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
 def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> None:
     """As above."""
     cluster.launch(script_unit("job", f"trap '' TERM; echo ready; {LOOP}"))
-    eventually(lambda: texts(cluster, "job") == ["ready"])
+    wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
     assert (replica.state, replica.exit_code in (137, None)) == (ReplicaState.STOPPED, True)

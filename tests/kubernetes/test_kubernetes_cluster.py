@@ -26,10 +26,11 @@ from pipeline_core.clusters.kubernetes.api import MERGE, Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import Limits
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import container, eventually, role, seen
+from tests.integration.clusters.support import container, role, seen
 from tests.integration.clusters.support import unit as default_unit
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, stamp, terminated, waiting
+from tests.waiting import wait_for
 
 POD = "job-worker-0-0-0"
 
@@ -85,7 +86,7 @@ def test_a_job_goes_its_way(driver: KubernetesCluster, kubelet: Kubelet, make: A
     assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "Error", 3)
     assert replica.diagnostics == "last words"
     assert seen(driver, "job").platform["unitResults"] == {"task_error": 1}
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     assert kubelet.names() == []
     assert only(driver) == replica
     assert seen(driver, "job").cleared
@@ -160,7 +161,7 @@ def test_what_somebody_else_has_is_left_alone(
     before = api.request("POST", path, body={"metadata": {"name": name}, **spec})
     with pytest.raises(ForeignObject, match=name):
         driver.launch(launched)
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     after = api.request("GET", f"{path}/{name}")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
@@ -179,7 +180,7 @@ def test_a_stop_asks_the_node_and_waits_for_it(driver: KubernetesCluster, kubele
     assert pod["metadata"]["annotations"]["pipeline/ending-for"] == "Stopped"
     assert only(driver).state is ReplicaState.RUNNING
     kubelet.report(POD, "Failed", {"main": terminated(7)}, reason="DeadlineExceeded")
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     assert (only(driver).state, only(driver).exit_code) == (ReplicaState.STOPPED, 7)
 
 
@@ -214,7 +215,7 @@ def test_a_later_attempt_waits_for_the_earlier_and_shares_its_address(
         except StillEnding:
             return False
 
-    eventually(launches)
+    wait_for(launches)
     assert kubelet.names() == ["job-worker-1-0-0"]
     assert (seen(driver, "job").attempt, driver.launch(make()).attempt) == (1, 1)
 
@@ -224,7 +225,7 @@ def test_a_stop_during_a_launch_is_seen_by_the_launch(
 ) -> None:
     with cut_after(api, monkeypatch, 0), pytest.raises(PowerCut):
         driver.launch(make())
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     assert driver.launch(make()).replicas[0].state is ReplicaState.STOPPED
     assert kubelet.names() == []
 
@@ -247,7 +248,7 @@ def test_a_pod_that_no_node_takes_is_given_up_and_removed(
 ) -> None:
     driver = make_driver(api, tmp_path, namespace, Limits(timedelta(seconds=60), timedelta(0)))
     driver.launch(make())
-    eventually(lambda: only(driver).state is ReplicaState.FAILED)
+    wait_for(lambda: only(driver).state is ReplicaState.FAILED)
     assert only(driver).reason == "Unschedulable"
     assert kubelet.names() == []
 
@@ -291,7 +292,7 @@ def test_only_deleted_jobs_are_pruned(driver: KubernetesCluster, make: Any) -> N
     driver.launch(make())
     driver.prune(["job", "unknown", "../job"])
     assert driver.observe("job") is not None
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     driver.prune(["job"])
     assert driver.observe("job") is None
     assert list(driver.logs("job", LogQuery(follow=True))) == []
@@ -305,7 +306,7 @@ def test_pods_that_are_kept_have_ended_and_their_logs_are_stored(
     kubelet.run("job-worker-0-0-1")
     assert driver.end("job") is False, "one has to be ended, and one was never started"
     kubelet.report("job-worker-0-0-1", "Failed", {"main": terminated(143)}, reason="DeadlineExceeded")
-    eventually(lambda: driver.end("job"))
+    wait_for(lambda: driver.end("job"))
     assert kubelet.names() == [POD, "job-worker-0-0-1"]
     before = seen(driver, "job")
     assert [one.state for one in before.replicas] == [
@@ -314,7 +315,7 @@ def test_pods_that_are_kept_have_ended_and_their_logs_are_stored(
         ReplicaState.STOPPED,
     ]
     assert not before.cleared
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     assert kubelet.names() == []
     assert [replace(one, finished_at=None) for one in seen(driver, "job").replicas] == [
         replace(one, finished_at=None) for one in before.replicas

@@ -16,12 +16,13 @@ from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.collecting import Collector
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import container, eventually, role, seen
+from tests.integration.clusters.support import container, role, seen
 from tests.integration.clusters.support import unit as default_unit
 from tests.integration.clusters.test_cluster_conformance import texts
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, terminated
 from tests.kubernetes.nodelogs import NodeLogs, serving_logs
+from tests.waiting import wait_for
 
 POD = "job-worker-0-0-0"
 
@@ -61,7 +62,7 @@ def launched(driver: KubernetesCluster, kubelet: Kubelet, make: Any) -> None:
 
 
 def once_gone(driver: KubernetesCluster) -> list[str]:
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     return texts(driver, "job")
 
 
@@ -220,7 +221,7 @@ def test_an_archive_that_is_away_holds_up_the_pods_deletion_and_not_the_next_att
         except StillEnding:
             return False
 
-    eventually(launches)
+    wait_for(launches)
     assert kubelet.names() == [POD, "job-worker-1-0-0"]
     kubelet.finish("job-worker-1-0-0")
     assert driver.delete("job") is False
@@ -239,7 +240,7 @@ def test_a_log_that_cannot_be_read_is_waited_for(
     node.broken = True
     kubelet.finish(POD)
     asked = node.asked
-    eventually(lambda: patient.delete("job") or node.asked > asked + 5)
+    wait_for(lambda: patient.delete("job") or node.asked > asked + 5)
     assert kubelet.names() == [POD]
     node.broken = False
     assert once_gone(patient) == ["one"]
@@ -255,7 +256,7 @@ def test_a_log_that_seems_to_end_too_early_is_not_taken_for_whole(
     node.cut = max(len(node.now[POD, "main"]) - len(missing), len("2026-03-01T12:00:02Z three\n"))
     kubelet.finish(POD)
     asked = node.asked
-    eventually(lambda: patient.delete("job") or node.asked > asked + 5)
+    wait_for(lambda: patient.delete("job") or node.asked > asked + 5)
     assert kubelet.names() == [POD]
     node.cut = None
     assert once_gone(patient) == ["one", "two", "three"]
@@ -317,7 +318,7 @@ def test_watching_collects_logs_for_as_long_as_it_lasts(
     watched = driver.watch(stop)
     assert list(next(watched)) == ["job"]
     archive = Archive(str(tmp_path / "archive"))
-    eventually(lambda: archive.runs("job"))
+    wait_for(lambda: archive.runs("job"))
     stop.set()
     list(watched)
-    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("logs")])
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("logs")])

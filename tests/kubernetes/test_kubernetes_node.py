@@ -13,14 +13,14 @@ import pytest
 import requests
 
 from pipeline_core.clusters.kubernetes.api import Api
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.kubernetes.apiserver import RunningServer, free_port
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE
 from tests.kubernetes.world import a_service, taskset, wait_ended
+from tests.waiting import wait_for
 
 PLUGINS = Path(__file__).parents[2] / "examples" / "plugins" / "server.py"
-PATIENCE = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +90,10 @@ def test_a_tfjob_goes_from_its_submission_to_success(service: Installation, kube
     job_id = service.submit(
         tfjob(PS=(1, f"{step}; while :; do sleep 0.1; done"), Worker=(2, f"{step}; sleep 6; echo trained"))
     )
-    service.wait_state(job_id, "running", seconds=PATIENCE)
-    wait_for(lambda: sum("step of" in line for line in log_of(service, job_id)) == 3, "three first lines", PATIENCE)
+    service.wait_state(job_id, "running")
+    wait_for(lambda: sum("step of" in line for line in log_of(service, job_id)) == 3, "three first lines")
     assert service.job(job_id)["state"] == "running", "its log was read meanwhile"
-    job = wait_ended(service, [job_id], PATIENCE)[job_id]
+    job = wait_ended(service, [job_id])[job_id]
     assert (job["state"], job["exitCode"]) == ("succeeded", 0)
     assert pods_of(kubelet, job_id) == []
     lines = log_of(service, job_id)
@@ -104,7 +104,7 @@ def test_a_tfjob_goes_from_its_submission_to_success(service: Installation, kube
 
 def test_a_job_that_fails_says_how(service: Installation) -> None:
     job_id = service.submit(taskset("echo one; echo last words; exit 3"))
-    job = wait_ended(service, [job_id], PATIENCE)[job_id]
+    job = wait_ended(service, [job_id])[job_id]
     assert (job["state"], job["exitCode"]) == ("failed", 3)
     assert job["exitDiagnostics"].rstrip().endswith("last words")
     assert log_of(service, job_id)[-1].endswith("last words")
@@ -115,27 +115,27 @@ def test_a_job_that_takes_too_much_memory_says_so(service: Installation) -> None
     container = greedy["spec"]["roles"][0]["template"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"memory": "20Mi"}}
     job_id = service.submit(greedy)
-    job = wait_ended(service, [job_id], PATIENCE)[job_id]
+    job = wait_ended(service, [job_id])[job_id]
     assert (job["state"], job["exitCode"]) == ("failed", 137)
     assert "OOMKilled" in job["reason"]
 
 
 def test_nothing_is_left_of_a_job_that_was_stopped(service: Installation, kubelet: Kubelet) -> None:
     job_id = service.submit(taskset("echo began; while :; do sleep 0.1; done"))
-    service.wait_state(job_id, "running", seconds=PATIENCE)
+    service.wait_state(job_id, "running")
     service.put(f"/v1/job/stop/{job_id}")
-    assert wait_ended(service, [job_id], PATIENCE)[job_id]["state"] == "stopped"
+    assert wait_ended(service, [job_id])[job_id]["state"] == "stopped"
     assert pods_of(kubelet, job_id) == []
     assert log_of(service, job_id)[-1].endswith("began")
 
 
 def test_a_control_plane_that_is_started_anew_changes_nothing(service: Installation, api_server: RunningServer) -> None:
     job_id = service.submit(taskset("echo began; sleep 15; echo ended", "sleep 15"))
-    service.wait_state(job_id, "running", seconds=PATIENCE)
+    service.wait_state(job_id, "running")
     api_server.kill()
     assert service.job(job_id)["state"] == "running"
     api_server.start()
-    job = wait_ended(service, [job_id], PATIENCE)[job_id]
+    job = wait_ended(service, [job_id])[job_id]
     assert job["state"] == "succeeded"
     assert service.events(job_id) == ["waiting", "running", "succeeded"]
     assert [line.rpartition(" ")[2] for line in log_of(service, job_id)] == ["began", "ended"]

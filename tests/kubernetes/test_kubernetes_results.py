@@ -16,9 +16,10 @@ from pipeline_core.clusters.kubernetes import results
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import collected, eventually, left, script_unit, seen
+from tests.integration.clusters.support import collected, left, script_unit, seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, stamp, terminated
+from tests.waiting import wait_for
 
 POD = "job-worker-0-0-0"
 COLLECTOR = "pipeline-collector"
@@ -96,7 +97,7 @@ def test_the_termination_message_is_the_output_and_the_collectors_log_the_metric
     finish(kubelet, "a\n")
     assert left(driver, "job") == (Result("worker", 0, output=b"a\n", metrics=b'{"series": []}'),)
     assert left(driver, "other") == ()
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: driver.delete("job"))
     assert left(driver, "job") == ()
 
 

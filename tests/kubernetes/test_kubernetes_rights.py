@@ -15,9 +15,10 @@ from pipeline_core.clusters.base import ClusterAway, LogQuery, ReplicaKey, Still
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import eventually, script_unit, seen
+from tests.integration.clusters.support import script_unit, seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet
+from tests.waiting import wait_for
 
 MANIFEST = Path(__file__).parents[2] / "docker/kustomize/jobs/rbac.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
@@ -84,7 +85,7 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     assert next(names) == "job"
     kubelet.run(POD)
     assert next(name for name in names if name) == "job"
-    eventually(lambda: ("pods", "watch") in account.used)
+    wait_for(lambda: ("pods", "watch") in account.used)
     stop.set()
     list(names)
     list(driver.logs("job", LogQuery()))
@@ -92,8 +93,8 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     with pytest.raises(StillEnding):
         driver.launch(unit(1))
     kubelet.finish(POD, 1)
-    eventually(lambda: launches(1))
-    eventually(lambda: driver.delete("job"))
+    wait_for(lambda: launches(1))
+    wait_for(lambda: driver.delete("job"))
     driver.launch(unit(1))
     assert all(one.state is ReplicaState.STOPPED for one in seen(driver, "job").replicas)
     _take_pod_of_another(driver, kubelet, namespace)
@@ -108,7 +109,7 @@ def _take_pod_of_another(driver: KubernetesCluster, kubelet: Kubelet, namespace:
     kubelet.create("other-worker-0-0-0")
     with pytest.raises(Exception, match="does not belong"):
         driver.launch(Unit("other", namespace, "u1", script_unit("other", "true").taskset))
-    eventually(lambda: driver.delete("other"))
+    wait_for(lambda: driver.delete("other"))
 
 
 @pytest.mark.parametrize("path", ["secrets", "pods/x/exec", "persistentvolumeclaims", "events"])

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.clusters.kubernetes.api import Api
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.kubernetes.proxy import proxied
 from tests.kubernetes.world import a_service, playing, taskset, wait_ended
+from tests.waiting import wait_for
 
 JOBS = 100
 KILLED = ("watcher", "stages1", "stages2", "housekeeping")
 BLOWS = 20
 """So many processes are killed: a storm is over some time, and what it left behind ends then."""
 PAUSE = (0.5, 2.5)
-PATIENCE = 240.0
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_all_jobs_end_right_though_workers_and_watchers_are_killed_again_and_aga
         try:
             bad = [service.submit(taskset("true", "exit 3")) for _ in range(JOBS // 5)]
             good = [service.submit(taskset("true", "true")) for _ in range(JOBS - len(bad))]
-            ended = wait_ended(service, [*good, *bad], PATIENCE)
+            ended = wait_ended(service, [*good, *bad])
         finally:
             over.set()
             storm.join()
@@ -95,17 +95,17 @@ def test_a_cluster_that_is_away_makes_jobs_wait(
         wait_for(lambda: any(name.startswith(ends) for name in nodes.uids), "its pod")
         proxy.cut_off()
         waits = service.submit(taskset("true"))
-        wait_for(lambda: "is away" in service.job(waits)["reason"], "the launch to be postponed", PATIENCE)
+        wait_for(lambda: "is away" in service.job(waits)["reason"], "the launch to be postponed")
         # Meanwhile its pod ends, and nobody can hear of it.
         nodes.frozen = False
-        wait_for(lambda: len(proxy.asked) > 20, "the service to have asked for a while", PATIENCE)
+        wait_for(lambda: len(proxy.asked) > 20, "the service to have asked for a while")
         assert [service.job(one)["state"] for one in (runs, waits)] == ["running", "waiting"]
         assert service.job(ends)["state"] in ("waiting", "running")
         stopped = service.submit(taskset("true"))
         service.put(f"/v1/job/stop/{runs}")
         service.put(f"/v1/job/stop/{stopped}")
         proxy.come_back()
-        ended = wait_ended(service, [ends, waits, runs, stopped], PATIENCE)
+        ended = wait_ended(service, [ends, waits, runs, stopped])
         assert [ended[one]["state"] for one in (ends, waits, runs, stopped)] == [
             "succeeded",
             "succeeded",

@@ -14,11 +14,12 @@ from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import eventually, script_unit, seen
+from tests.integration.clusters.support import script_unit, seen
 from tests.kubernetes.apiserver import RunningServer
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.proxy import Proxy, proxied
+from tests.waiting import HANG_SECONDS, wait_for
 
 POD = "job-worker-0-0-0"
 
@@ -64,7 +65,7 @@ def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable
     thread.start()
 
     def wait(job_id: str) -> None:
-        eventually(lambda: job_id in heard, 60)
+        wait_for(lambda: job_id in heard)
         heard.clear()
 
     return wait, thread
@@ -118,7 +119,7 @@ def test_a_server_that_does_not_answer_is_given_up(
     began = time.monotonic()
     with pytest.raises(ClusterAway, match="cannot be reached"):
         behind.observe("job")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < HANG_SECONDS
     proxy.hangs = False
     assert behind.observe("job") is not None
 
@@ -135,7 +136,7 @@ def test_a_connection_that_was_dropped_silently_is_renewed(
     behind.launch(job)
     wait, _ = heard_of(behind, stop)
     wait("job")
-    eventually(lambda: any("watch=true" in asked for asked in proxy.asked))
+    wait_for(lambda: any("watch=true" in asked for asked in proxy.asked))
     proxy.silent.set()
     kubelet.run(POD)
     proxy.silent = threading.Event()
@@ -154,10 +155,10 @@ def test_a_watch_survives_that_its_server_is_killed_and_started_anew(
         with pytest.raises(ClusterAway):
             driver.observe("job")
         api_server.start()
-        eventually(lambda: driver.observe("job"), 60)
+        wait_for(lambda: driver.observe("job"))
         kubelet.run(POD) if number == 0 else kubelet.finish(POD)
         wait("job")
     assert seen(driver, "job").replicas[0].state is ReplicaState.SUCCEEDED
     stop.set()
-    thread.join(10)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()

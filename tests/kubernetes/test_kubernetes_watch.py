@@ -13,9 +13,10 @@ from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.observations import Told
-from tests.integration.clusters.support import eventually, script_unit
+from tests.integration.clusters.support import script_unit
 from tests.kubernetes.conftest import LIMITS
 from tests.kubernetes.kubelet import Kubelet
+from tests.waiting import wait_for
 
 Next = Callable[[], str]
 
@@ -56,7 +57,7 @@ def test_it_begins_with_the_jobs_that_are_there_and_goes_on_with_changes(
 ) -> None:
     launch("before")
     launch("stopped")
-    eventually(lambda: driver.delete("stopped"))
+    wait_for(lambda: driver.delete("stopped"))
     names = singly(driver.watch(stop))
     assert next(names) == "before"
     launch("during")
@@ -78,7 +79,7 @@ def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
     for code in (1, 2, 3):
         kubelet.finish("busy-worker-0-0-0", code)
     launch("quiet")
-    eventually(lambda: any("quiet" in listener._heard._jobs for listener in listeners(namespace)))
+    wait_for(lambda: any("quiet" in listener._heard._jobs for listener in listeners(namespace)))
     assert [next(names), next(names)] == ["busy", "quiet"]
 
 
@@ -90,7 +91,7 @@ def test_a_connection_that_is_cut_is_made_again(
     assert next(names) == "before"
     (listener,) = listeners(namespace)
     for number in range(3):
-        eventually(lambda: listener._response is not None)
+        wait_for(lambda: listener._response is not None)
         listener.cut()
         launch(f"during{number}")
         assert heard_of(names, f"during{number}")
@@ -111,7 +112,7 @@ def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears
     names = singly(driver.watch(stop))
     assert next(names) == "before"
     (listener,) = listeners(namespace)
-    eventually(lambda: listener._response is not None)
+    wait_for(lambda: listener._response is not None)
     with monkeypatch.context() as patch:
         patch.setattr(api._client.rest_client.pool_manager, "request", refused)
         listener.cut()
@@ -172,4 +173,4 @@ def test_nothing_is_left_of_a_watch_that_was_stopped(
     assert next(names) == "before"
     stop.set()
     assert "" not in list(names)
-    eventually(lambda: not listeners(namespace))
+    wait_for(lambda: not listeners(namespace))

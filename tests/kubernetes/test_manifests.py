@@ -13,6 +13,7 @@ import pytest
 
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from tests.manifests import KUSTOMIZE, ROOT, Manifest, a_trial, of_kind, rendered
+from tests.waiting import HANG_SECONDS
 
 KNOWN_EVERYWHERE = {"ConfigMap", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
 
@@ -50,7 +51,7 @@ def dry_run(kubeconfig: str, manifests: list[Manifest], namespace: str | None = 
         input=body,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

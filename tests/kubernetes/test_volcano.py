@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from pipeline_core.taskset.additive import binding
-from tests.integration.clusters.support import eventually
+from tests.waiting import wait_for
 
 VOLCANO = Path(__file__).parents[2] / "examples" / "volcano"
 GROUP = "/apis/scheduling.volcano.sh/v1beta1"
@@ -73,7 +73,7 @@ def pod_groups_are_known(api: Api) -> None:
     except ApiError as error:
         if error.status != 409:
             raise
-    eventually(lambda: _served(api))
+    wait_for(lambda: _served(api))
 
 
 def _served(api: Api) -> bool:

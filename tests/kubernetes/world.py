@@ -12,9 +12,10 @@ from typing import Any
 from pipeline_core.clusters.base import ClusterAway
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from tests.chaos.world import supervised
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.kubernetes.kubelet import Kubelet, terminated
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 QUICK = {
     "PIPELINE_LEASE_SECONDS": "2",
@@ -144,7 +145,7 @@ def playing(api: Api, namespace: str) -> Iterator[Nodes]:
         nodes.end()
 
 
-def wait_ended(service: Installation, job_ids: list[str], seconds: float) -> dict[str, dict[str, Any]]:
+def wait_ended(service: Installation, job_ids: list[str]) -> dict[str, dict[str, Any]]:
     """All these jobs once they have ended and their pods are gone."""
     found: dict[str, dict[str, Any]] = {}
 
@@ -157,5 +158,9 @@ def wait_ended(service: Installation, job_ids: list[str], seconds: float) -> dic
                         found[job_id] = job
         return len(found) == len(set(job_ids))
 
-    wait_for(all_have, f"{len(job_ids)} jobs to end and to be cleaned up", seconds)
+    wait_for(
+        all_have,
+        f"{len(job_ids)} jobs to end and to be cleaned up",
+        progress=lambda: (len(found), [service.events(job_id) for job_id in job_ids]),
+    )
     return found

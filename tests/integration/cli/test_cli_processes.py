@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = "from pipeline_cli import main; main(prog_name='pipeline')"
 
@@ -34,7 +36,7 @@ def test_ctrl_c_ends_the_watching_and_says_that_the_job_goes_on(stub: Any) -> No
     assert process.stdout is not None
     assert process.stdout.readline() == "12:00:00.000  waiting\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert "j01 goes on" in errors
     assert "Traceback" not in errors
@@ -46,7 +48,7 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(stub: Any, words: l
     stub.raw("GET", "/v1/job/logs/j01", b"line\n", 200, {"Content-Type": "text/plain"})
     with open("/dev/full", "w") as full:
         process = start(stub.url, *words, stdout=full)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 7
     assert errors == "Error: the output cannot be written: No space left on device\n"
 
@@ -58,6 +60,6 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(stub: Any) -> No
     assert process.stderr is not None
     assert process.stdout.readline() == "line\n"
     process.stdout.close()
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=HANG_SECONDS) == 141
     assert process.stderr.read() == ""
     process.stderr.close()

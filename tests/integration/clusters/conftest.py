@@ -10,7 +10,8 @@ import pytest
 
 from pipeline_core.clusters.base import Cluster
 from pipeline_core.clusters.local.driver import LocalCluster
-from tests.integration.clusters.support import eventually, gone, processes_naming
+from tests.integration.clusters.support import gone, processes_naming
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def local(root: Path) -> Iterator[LocalCluster]:
     if (root / "jobs").is_dir():
         for job_id in os.listdir(root / "jobs"):
             gone(driver, job_id)
-    eventually(lambda: not processes_naming(str(root)))
+    wait_for(lambda: not processes_naming(str(root)))
 
 
 @pytest.fixture(params=["local"])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline_core.clusters.base import (
     Cluster,
@@ -22,9 +21,8 @@ from pipeline_core.jobs.retries import counted
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import roles as roles_of
 from pipeline_core.taskset.rollup import RollUp, roll_up
+from tests.waiting import wait_for
 
-T = TypeVar("T")
-PATIENCE_SECONDS = 30.0
 FOREVER = "sleep 300"
 ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
 """A child in a session of its own that ignores SIGTERM, and whose parent is gone."""
@@ -70,15 +68,6 @@ def script_unit(job_id: str, script: str, **fields: Any) -> Unit:
     return unit(job_id, role("worker", container(script), replicas=replicas), **fields)
 
 
-def eventually(look: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
-    """What `look` returns as soon as that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"after {seconds:g} s still {found!r}"
-        time.sleep(0.01)
-    return found
-
-
 def seen(cluster: Cluster, job_id: str) -> Observation:
     observation = cluster.observe(job_id)
     assert observation is not None
@@ -92,9 +81,7 @@ def all_in(cluster: Cluster, job_id: str, *states: ReplicaState) -> Observation:
         observation = seen(cluster, job_id)
         return observation if all(replica.state in states for replica in observation.replicas) else None
 
-    found = eventually(look)
-    assert found is not None
-    return found
+    return wait_for(look)
 
 
 def ended(cluster: Cluster, job_id: str) -> Observation:
@@ -110,7 +97,7 @@ def the_end(cluster: Cluster, launched: Unit) -> ReplicaReport:
 
 def gone(cluster: Cluster, job_id: str) -> None:
     """Delete a job and wait until nothing of it runs."""
-    eventually(lambda: cluster.delete(job_id))
+    wait_for(lambda: cluster.delete(job_id))
 
 
 def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[str]:
@@ -157,9 +144,7 @@ def carried_through(cluster: Cluster, launched: Unit) -> RollUp:
             cluster.launch(replace(launched, replicas=tuple(again)))
         return None
 
-    result = eventually(look)
-    assert result is not None
-    return result
+    return wait_for(look)
 
 
 def parent_of(pid: int) -> int:

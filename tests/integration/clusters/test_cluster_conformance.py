@@ -27,7 +27,6 @@ from tests.integration.clusters.support import (
     collected,
     container,
     ended,
-    eventually,
     gone,
     launches,
     left,
@@ -38,6 +37,7 @@ from tests.integration.clusters.support import (
     the_end,
     unit,
 )
+from tests.waiting import wait_for
 
 POD = {"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
 RETRY = {"retry": True, "delay": 0, "maxRetryCount": 2}
@@ -135,34 +135,34 @@ def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
 def test_a_retry_is_taken_up_while_others_run(cluster: Cluster) -> None:
     script = 'test "$TASKROLE_REPLICA_INDEX" = 1 && exit 1; sleep 300'
     cluster.launch(script_unit("job", script, count=2))
-    eventually(
+    wait_for(
         lambda: [one.state for one in seen(cluster, "job").replicas] == [ReplicaState.RUNNING, ReplicaState.FAILED]
     )
     cluster.launch(script_unit("job", script, count=2, replicas=(ReplicaKey("worker", 1, attempt=1),)))
-    eventually(lambda: (seen(cluster, "job").replicas[1].attempt, seen(cluster, "job").replicas[1].exit_code) == (1, 1))
+    wait_for(lambda: (seen(cluster, "job").replicas[1].attempt, seen(cluster, "job").replicas[1].exit_code) == (1, 1))
     assert seen(cluster, "job").replicas[0].state is ReplicaState.RUNNING
 
 
 def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", "echo zero; sleep 300"))
-    eventually(lambda: texts(cluster, "job") == ["zero"])
+    wait_for(lambda: texts(cluster, "job") == ["zero"])
     with pytest.raises(StillEnding):
         cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
     assert all(replica.state is not ReplicaState.WAITING for replica in seen(cluster, "job").replicas)
-    eventually(lambda: launches(cluster, script_unit("job", "echo one; sleep 300", attempt=1)))
+    wait_for(lambda: launches(cluster, script_unit("job", "echo one; sleep 300", attempt=1)))
     observation = all_in(cluster, "job", ReplicaState.RUNNING)
     assert observation.attempt == 1
     assert observation.replicas[0].pod_name == "job-worker-1-0-0"
     late = cluster.launch(script_unit("job", "echo zero; sleep 300"))
     assert late.attempt == 1
-    eventually(lambda: "one" in texts(cluster, "job"))
+    wait_for(lambda: "one" in texts(cluster, "job"))
     assert texts(cluster, "job", LogQuery(attempt=0)) == ["zero"]
     assert texts(cluster, "job", LogQuery(attempt=1)) == texts(cluster, "job") == ["one"]
 
 
 def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", "echo hello; sleep 300", count=2))
-    eventually(lambda: texts(cluster, "job") == ["hello", "hello"])
+    wait_for(lambda: texts(cluster, "job") == ["hello", "hello"])
     gone(cluster, "job")
     assert cluster.delete("job") is True
     for replica in seen(cluster, "job").replicas:
@@ -174,7 +174,7 @@ def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
 def test_a_deleted_job_is_not_started_again(cluster: Cluster) -> None:
     launched = script_unit("job", "echo started; sleep 300")
     cluster.launch(launched)
-    eventually(lambda: texts(cluster, "job") == ["started"])
+    wait_for(lambda: texts(cluster, "job") == ["started"])
     gone(cluster, "job")
     assert {replica.state for replica in cluster.launch(launched).replicas} == {ReplicaState.STOPPED}
     assert texts(cluster, "job") == ["started"]
@@ -183,7 +183,7 @@ def test_a_deleted_job_is_not_started_again(cluster: Cluster) -> None:
 def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
     script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     cluster.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=20)))
-    eventually(lambda: texts(cluster, "job") == ["ready"])
+    wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
     assert (replica.state, replica.exit_code) == (ReplicaState.STOPPED, 7)
@@ -192,7 +192,7 @@ def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
 
 def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
-    eventually(lambda: texts(cluster, "job") == ["ready"])
+    wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
     assert (replica.state, replica.exit_code) == (ReplicaState.STOPPED, 137)
@@ -201,7 +201,7 @@ def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> No
 def test_some_replicas_can_be_deleted_alone(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", FOREVER, count=3))
     all_in(cluster, "job", ReplicaState.RUNNING)
-    eventually(lambda: cluster.delete("job", [ReplicaKey("worker", 1)]))
+    wait_for(lambda: cluster.delete("job", [ReplicaKey("worker", 1)]))
     states = [replica.state for replica in seen(cluster, "job").replicas]
     assert states == [ReplicaState.RUNNING, ReplicaState.STOPPED, ReplicaState.RUNNING]
 
@@ -445,7 +445,7 @@ def test_following_goes_over_to_the_next_try(cluster: Cluster) -> None:
     assert next(line.text for line in followed if line) == "zero"
     ended(cluster, "job")
     assert next(followed) is None, "it waits for what may come"
-    eventually(lambda: launches(cluster, script_unit("job", "echo one", attempt=1)))
+    wait_for(lambda: launches(cluster, script_unit("job", "echo one", attempt=1)))
     assert [line.text for line in followed if line] == ["one"]
 
 
@@ -463,7 +463,7 @@ def test_every_try_has_a_log_of_its_own_and_there_are_no_others(cluster: Cluster
 
     def launch(attempt: int, *tries: ReplicaKey) -> None:
         pods = role("worker", container(script, **names), replicas=2)
-        eventually(lambda: launches(cluster, unit("job", pods, attempt=attempt, replicas=tries or None)))
+        wait_for(lambda: launches(cluster, unit("job", pods, attempt=attempt, replicas=tries or None)))
         ended(cluster, "job")
 
     first = (ReplicaKey("worker", 0), ReplicaKey("worker", 1))
@@ -496,7 +496,7 @@ def test_lines_of_several_containers_say_whose_they_are_live_and_after_the_end(c
         return [(line.source, line.text) for line in cluster.logs("job", LogQuery(index=1)) if line]
 
     expected = [("worker-1/prepare", "prepared"), ("worker-1/a", "one"), ("worker-1/b", "two")]
-    eventually(lambda: len(lines()) == 3)
+    wait_for(lambda: len(lines()) == 3)
     assert lines() == expected
     gone(cluster, "job")
     assert lines() == expected
@@ -512,7 +512,7 @@ def test_a_line_may_be_long(cluster: Cluster) -> None:
 
 def test_the_logs_alone_are_pruned_of_deleted_jobs(cluster: Cluster) -> None:
     cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
-    eventually(lambda: texts(cluster, "job") == ["hello"])
+    wait_for(lambda: texts(cluster, "job") == ["hello"])
     cluster.prune_logs(["job", "unknown", "../job"])
     assert texts(cluster, "job") == ["hello"]
     gone(cluster, "job")
@@ -536,7 +536,7 @@ def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluste
     script = "printf '%s\\n' $TASKROLE_REPLICA_INDEX > /output; echo '[]' > /metric.json; echo said"
     cluster.launch(collected(script_unit("job", script, count=2)))
     ended(cluster, "job")
-    found = eventually(lambda: handed_over(cluster, "job"))
+    found = wait_for(lambda: handed_over(cluster, "job"))
     assert found == tuple(Result("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2))
     assert sorted(texts(cluster, "job")) == ["said", "said"]
     assert left(cluster, "other") == ()
@@ -544,7 +544,7 @@ def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluste
 
 def test_a_replica_that_left_nothing_has_no_result(cluster: Cluster) -> None:
     the_end(cluster, collected(script_unit("job", "echo said")))
-    assert eventually(lambda: handed_over(cluster, "job") is not None)
+    assert wait_for(lambda: handed_over(cluster, "job") is not None)
     assert left(cluster, "job") == ()
 
 

@@ -25,7 +25,6 @@ from tests.integration.clusters.support import (
     all_in,
     container,
     ended,
-    eventually,
     gone,
     launches,
     processes_naming,
@@ -36,6 +35,7 @@ from tests.integration.clusters.support import (
     the_end,
     unit,
 )
+from tests.waiting import wait_for
 
 
 class PowerCut(BaseException):
@@ -57,15 +57,15 @@ def supervisors(root: Path, job_id: str, number: int = 0) -> list[int]:
 def kill_supervisor(root: Path, job_id: str) -> None:
     (pid,) = supervisors(root, job_id)
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not AttemptFiles(str(root / "jobs" / job_id / "0")).held())
+    wait_for(lambda: not AttemptFiles(str(root / "jobs" / job_id / "0")).held())
 
 
 def test_many_launches_at_once_start_each_replica_once(local: LocalCluster, root: Path) -> None:
     launched = script_unit("job", f"echo started; {FOREVER}", count=3)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: local.launch(launched), range(8)))
-    eventually(lambda: texts(local, "job") == ["started"] * 3)
-    eventually(lambda: len(supervisors(root, "job")) == 1)
+    wait_for(lambda: texts(local, "job") == ["started"] * 3)
+    wait_for(lambda: len(supervisors(root, "job")) == 1)
     gone(local, "job")
     assert texts(local, "job") == ["started"] * 3
 
@@ -73,10 +73,10 @@ def test_many_launches_at_once_start_each_replica_once(local: LocalCluster, root
 def test_replicas_die_with_their_supervisor_and_are_never_run_again(local: LocalCluster, root: Path) -> None:
     launched = script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}")
     local.launch(launched)
-    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
     assert all(alive(pid) for pid in pids)
     kill_supervisor(root, "job")
-    eventually(lambda: not any(alive(pid) for pid in pids))
+    wait_for(lambda: not any(alive(pid) for pid in pids))
     (replica,) = seen(local, "job").replicas
     assert (replica.state, replica.reason) == (ReplicaState.FAILED, "SupervisorLost")
     assert local.launch(launched).replicas[0].reason == "SupervisorLost"
@@ -108,7 +108,7 @@ def test_what_ran_before_the_machine_restarted_has_failed_so(local: LocalCluster
     (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
     assert replica.attempt == 1
     assert '"reason":"HostRestarted"' in journal.read_text()
-    eventually(lambda: launches(local, script_unit("job", FOREVER, attempt=1)))
+    wait_for(lambda: launches(local, script_unit("job", FOREVER, attempt=1)))
     assert all_in(local, "job", ReplicaState.RUNNING).attempt == 1
 
 
@@ -117,7 +117,7 @@ def test_what_waited_when_the_machine_restarted_is_started(
 ) -> None:
     narrow = LocalCluster("narrow", root, slots=1, grace_seconds=0.5)
     narrow.launch(script_unit("job", 'test "$TASKROLE_REPLICA_INDEX" = 1 || sleep 300', count=2))
-    eventually(lambda: [one.reason for one in seen(narrow, "job").replicas] == ["", "WaitingForSlot"])
+    wait_for(lambda: [one.reason for one in seen(narrow, "job").replicas] == ["", "WaitingForSlot"])
     kill_supervisor(root, "job")
     journal = root / "jobs/job/0/journal"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -131,11 +131,11 @@ def test_what_waited_when_the_machine_restarted_is_started(
 
 def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Path) -> None:
     local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}", count=2))
-    eventually(lambda: len(texts(local, "job")) == 4)
+    wait_for(lambda: len(texts(local, "job")) == 4)
     first = int(seen(local, "job").replicas[0].container_id)
     keeper = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
-    eventually(lambda: seen(local, "job").replicas[0].state.ended)
+    wait_for(lambda: seen(local, "job").replicas[0].state.ended)
     assert seen(local, "job").replicas[0].reason == "SupervisorLost"
     assert seen(local, "job").replicas[1].state is ReplicaState.RUNNING
     mine = [int(line.text) for line in local.logs("job", LogQuery(index=0))]
@@ -192,7 +192,7 @@ def test_volumes_that_cannot_be_mounted_fail_the_launch_with_the_reason(
 
 def test_a_flood_of_output_does_not_keep_a_replica_from_being_stopped(local: LocalCluster) -> None:
     local.launch(script_unit("job", "trap '' TERM; exec timeout 60 yes"))
-    eventually(lambda: next(local.logs("job", LogQuery()), None))
+    wait_for(lambda: next(local.logs("job", LogQuery()), None))
     gone(local, "job")
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
 
@@ -233,7 +233,7 @@ def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, roo
     )
     (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
     assert alive(int(replica.container_id))
-    eventually(lambda: texts(local, "job") == ["hello"])
+    wait_for(lambda: texts(local, "job") == ["hello"])
     gone(local, "job")
     assert not alive(int(replica.container_id))
 
@@ -246,8 +246,8 @@ def test_all_that_was_started_is_asked_to_end_and_given_the_time(local: LocalClu
     grouped = f'sh -c "{polite.format("grouped")}" &'
     script = f"{fled}\n{twice}\n{grouped}\nexec sleep 300"
     local.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=30)))
-    eventually(lambda: len(texts(local, "job")) == 3)
-    eventually(lambda: local.delete("job"), 20)
+    wait_for(lambda: len(texts(local, "job")) == 3)
+    wait_for(lambda: local.delete("job"))
     assert sorted(text for text in texts(local, "job") if text.endswith("ends")) == [
         "fled ends",
         "grouped ends",
@@ -259,14 +259,14 @@ def test_all_that_was_started_is_asked_to_end_and_given_the_time(local: LocalClu
 def test_nothing_is_waited_for_longer_than_the_grace_time(local: LocalCluster) -> None:
     stubborn = f"{ESCAPEE} sh -c \"trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done\" & exec sleep 300"
     local.launch(unit("job", role("worker", container(stubborn), terminationGracePeriodSeconds=1)))
-    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
-    eventually(lambda: local.delete("job"), 20)
+    pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    wait_for(lambda: local.delete("job"))
     assert not any(alive(pid) for pid in pids)
 
 
 def test_processes_that_fled_into_another_session_are_killed_too(local: LocalCluster) -> None:
     local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; while :; do sleep 0.05; done"))
-    pids = [int(text) for text in eventually(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
+    pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
     gone(local, "job")
     assert not any(alive(pid) for pid in pids)
     assert seen(local, "job").replicas[0].exit_code == 137
@@ -300,9 +300,9 @@ def test_a_job_that_was_deleted_before_it_could_start_never_starts(
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
     attempt.start_supervisor(root / "jobs/job/0")
     journal = root / "jobs/job/0/journal"
-    eventually(lambda: journal.exists() and '"reason":"Stopped"' in journal.read_text())
+    wait_for(lambda: journal.exists() and '"reason":"Stopped"' in journal.read_text())
     local.launch(launched)
-    eventually(lambda: not processes_naming(str(root)))
+    wait_for(lambda: not processes_naming(str(root)))
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
     assert texts(local, "job") == []
 
@@ -311,7 +311,7 @@ def test_a_try_that_was_deleted_before_it_was_ordered_never_starts(local: LocalC
     local.launch(script_unit("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     retry = ReplicaKey("worker", 1, 1)
-    eventually(lambda: local.delete("job", [retry]))
+    wait_for(lambda: local.delete("job", [retry]))
     local.launch(script_unit("job", FOREVER, replicas=(retry,)))
     (_, replica) = all_in(local, "job", ReplicaState.RUNNING, ReplicaState.STOPPED).replicas
     assert (replica.index, replica.state) == (1, ReplicaState.STOPPED)

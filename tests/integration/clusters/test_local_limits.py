@@ -26,7 +26,6 @@ from tests.integration.clusters.support import (
     all_in,
     container,
     ended,
-    eventually,
     gone,
     parent_of,
     role,
@@ -36,6 +35,7 @@ from tests.integration.clusters.support import (
     the_end,
     unit,
 )
+from tests.waiting import wait_for
 
 BUSY = "while :; do :; done"
 HUNGRY = "exec tail /dev/zero"
@@ -80,7 +80,7 @@ def used(root: Path, seconds: float) -> Used:
         found = usage(root)
         return found if found and found.cpu_seconds >= seconds else None
 
-    found = eventually(look)
+    found = wait_for(look)
     assert found
     return found
 
@@ -113,7 +113,7 @@ def test_a_container_that_is_started_again_is_not_to_blame_for_what_it_was_kille
     script = f"test -e {mark} && {FOREVER}; touch {mark}; {HUNGRY}"
     pod = role("worker", limited(script, memory="24Mi"), restartPolicy="OnFailure", terminationGracePeriodSeconds=0)
     local.launch(unit("job", pod))
-    eventually(mark.exists)
+    wait_for(mark.exists)
     gone(local, "job")
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
 
@@ -131,10 +131,10 @@ def test_no_more_cpu_time_is_had_than_the_limit(local: LocalCluster, root: Path)
 @pytest.mark.parametrize("script", ["exit 0", "exit 1", f"{ESCAPEE} exit 0", FOREVER])
 def test_no_group_is_left_when_a_replica_has_ended(local: LocalCluster, root: Path, script: str) -> None:
     local.launch(script_unit("job", f"echo hello; {script}"))
-    eventually(lambda: texts(local, "job"))
+    wait_for(lambda: texts(local, "job"))
     if script == FOREVER:
         assert groups(root)
-        eventually(lambda: local.delete("job"))
+        wait_for(lambda: local.delete("job"))
     ended(local, "job")
     assert groups(root) == []
 
@@ -157,20 +157,20 @@ def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_l
 ) -> None:
     launched = script_unit("job", f"{ESCAPEE} {FOREVER}")
     local.launch(launched)
-    (escaped,) = eventually(lambda: [int(text) for text in texts(local, "job")])
+    (escaped,) = wait_for(lambda: [int(text) for text in texts(local, "job")])
     all_in(local, "job", ReplicaState.RUNNING)
     for pid in supervisor_and_keeper(root):
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not AttemptFiles(str(root / "jobs/job/0")).held())
+    wait_for(lambda: not AttemptFiles(str(root / "jobs/job/0")).held())
     assert alive(escaped)
     if look == "launch":
         local.launch(launched)
     elif look == "delete":
-        eventually(lambda: local.delete("job"))
+        wait_for(lambda: local.delete("job"))
     else:
         local.observe("job")
-    eventually(lambda: not alive(escaped))
-    eventually(lambda: local.delete("job"))
+    wait_for(lambda: not alive(escaped))
+    wait_for(lambda: local.delete("job"))
     assert groups(root) == []
 
 
@@ -179,7 +179,7 @@ def test_usage_is_told_by_the_groups(local: LocalCluster, root: Path) -> None:
     local.launch(script_unit("job", f"head -c 30M /dev/zero | tail -c 30M | ({BUSY})"))
     all_in(local, "job", ReplicaState.RUNNING)
     assert used(root, 0.2).memory_bytes > 0
-    eventually(lambda: (found := usage(root)) and found.memory_bytes > 30 << 20)
+    wait_for(lambda: (found := usage(root)) and found.memory_bytes > 30 << 20)
     gone(local, "job")
     assert usage(root) is None
 
@@ -189,7 +189,7 @@ def test_usage_is_told_by_the_processes_where_there_are_no_groups(local: LocalCl
     # What a process has used stays counted when it has ended and was waited for.
     count = "i=0; while test $i -lt 300000; do i=$((i+1)); done"
     local.launch(script_unit("job", f"sh -c '{count}'; echo done; {FOREVER}"))
-    eventually(lambda: texts(local, "job") == ["done"])
+    wait_for(lambda: texts(local, "job") == ["done"])
     found = used(root, 0.05)
     assert found.memory_bytes > 100 << 10
     gone(local, "job")
@@ -260,7 +260,7 @@ def test_a_group_of_version_2_is_killed_as_a_whole() -> None:
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        eventually(lambda: len((inner / "cgroup.procs").read_text().split()) == 2)
+        wait_for(lambda: len((inner / "cgroup.procs").read_text().split()) == 2)
         pids = (inner / "cgroup.procs").read_text().split()
         group.remove()
         assert process.wait() == -signal.SIGKILL

@@ -16,7 +16,6 @@ from tests.integration.clusters.support import (
     collected,
     container,
     ended,
-    eventually,
     gone,
     left,
     role,
@@ -25,6 +24,7 @@ from tests.integration.clusters.support import (
     the_end,
     unit,
 )
+from tests.waiting import wait_for
 
 
 def left_by(cluster: LocalCluster, script: str, **fields: Any) -> Result | None:
@@ -97,7 +97,7 @@ def test_only_replicas_that_have_ended_have_results_and_failed_ones_too(local: L
     script = "echo $TASKROLE_REPLICA_INDEX > /output; [ $TASKROLE_REPLICA_INDEX = 0 ] && exit 3; sleep 300"
     local.launch(script_unit("job", script, count=2))
     states = [ReplicaState.FAILED, ReplicaState.RUNNING]
-    eventually(lambda: [replica.state for replica in seen(local, "job").replicas] == states)
+    wait_for(lambda: [replica.state for replica in seen(local, "job").replicas] == states)
     assert [(result.index, result.output) for result in left(local, "job")] == [(0, b"0\n")]
 
 

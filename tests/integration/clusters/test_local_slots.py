@@ -18,7 +18,6 @@ from tests.integration.clusters.support import (
     all_in,
     container,
     ended,
-    eventually,
     gone,
     parent_of,
     role,
@@ -27,6 +26,7 @@ from tests.integration.clusters.support import (
     texts,
     unit,
 )
+from tests.waiting import wait_for
 
 
 def cluster(root: Path, slots: int) -> LocalCluster:
@@ -51,7 +51,7 @@ def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) ->
     script = "echo begin; sleep 0.2; echo end"
     for job_id in ("one", "two"):
         narrow.launch(script_unit(job_id, script, count=3))
-    eventually(
+    wait_for(
         lambda: any(
             replica.reason == "WaitingForSlot" for job_id in ("one", "two") for replica in seen(narrow, job_id).replicas
         )
@@ -73,7 +73,7 @@ def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
     narrow.launch(script_unit("one", FOREVER))
     all_in(narrow, "one", ReplicaState.RUNNING)
     narrow.launch(script_unit("two", "echo started"))
-    eventually(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
+    wait_for(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
     gone(narrow, "two")
     assert seen(narrow, "two").replicas[0].state is ReplicaState.STOPPED
     assert texts(narrow, "two") == []
@@ -84,13 +84,13 @@ def test_the_user_with_fewer_running_replicas_is_next(root: Path, local: LocalCl
     narrow = cluster(root, 2)
     script = f'echo "$TASKROLE_REPLICA_INDEX"; until test -e {tmp_path}/"$TASKROLE_REPLICA_INDEX"; do sleep 0.05; done'
     narrow.launch(script_unit("many", script, count=4, user="u1"))
-    eventually(lambda: running(narrow, "many") == [2] and waits(narrow, "many"))
+    wait_for(lambda: running(narrow, "many") == [2] and waits(narrow, "many"))
     narrow.launch(script_unit("late", FOREVER, user="u2"))
-    eventually(lambda: waits(narrow, "late"))
+    wait_for(lambda: waits(narrow, "late"))
     (tmp_path / "0").touch()
-    eventually(lambda: running(narrow, "many", "late") == [1, 1])
+    wait_for(lambda: running(narrow, "many", "late") == [1, 1])
     (tmp_path / "1").touch()
-    eventually(lambda: sorted(texts(narrow, "many")) == ["0", "1", "2"])
+    wait_for(lambda: sorted(texts(narrow, "many")) == ["0", "1", "2"])
 
 
 def test_within_a_user_whoever_came_first_is_next(root: Path, local: LocalCluster) -> None:
@@ -99,7 +99,7 @@ def test_within_a_user_whoever_came_first_is_next(root: Path, local: LocalCluste
     all_in(narrow, "holder", ReplicaState.RUNNING)
     for job_id in ("first", "second"):
         narrow.launch(script_unit(job_id, "true", count=3))
-        eventually(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
+        wait_for(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
     gone(narrow, "holder")
     first, second = (ended(narrow, job_id).replicas for job_id in ("first", "second"))
     assert max(one.started_at for one in first if one.started_at) < min(
@@ -129,7 +129,7 @@ def test_the_slots_of_the_dead_are_free(root: Path, local: LocalCluster, with_su
     narrow.launch(script_unit("one", FOREVER))
     all_in(narrow, "one", ReplicaState.RUNNING)
     narrow.launch(script_unit("two", FOREVER))
-    eventually(lambda: waits(narrow, "two"))
+    wait_for(lambda: waits(narrow, "two"))
     pid = keeper(root, "one")
     for victim in [parent_of(pid), pid] if with_supervisor else [pid]:
         os.kill(victim, signal.SIGKILL)
@@ -146,11 +146,11 @@ def test_the_dead_do_not_stand_in_line(root: Path, local: LocalCluster, monkeypa
     all_in(narrow, "one", ReplicaState.RUNNING)
     for job_id in ("two", "three"):
         narrow.launch(script_unit(job_id, "true"))
-        eventually(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
+        wait_for(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
     files = attempt.AttemptFiles(str(root / "jobs/two/0"))
     (victim,) = [int(name) for name in os.listdir("/proc") if name.isdigit() and _has(int(name), files.path)]
     os.kill(victim, signal.SIGKILL)
-    eventually(lambda: not files.held())
+    wait_for(lambda: not files.held())
     gone(narrow, "one")
     assert ended(narrow, "three").replicas[0].state is ReplicaState.SUCCEEDED
     monkeypatch.setattr(attempt, "START_SECONDS", 0.0)
@@ -161,11 +161,11 @@ def test_who_waits_no_more_does_not_stand_in_line(root: Path, local: LocalCluste
     narrow = cluster(root, 2)
     script = f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}; until test -e {tmp_path}/go; do sleep 0.05; done'
     narrow.launch(script_unit("one", script, count=3))
-    eventually(lambda: running(narrow, "one") == [2] and waits(narrow, "one"))
+    wait_for(lambda: running(narrow, "one") == [2] and waits(narrow, "one"))
     narrow.launch(script_unit("two", FOREVER))
-    eventually(lambda: waits(narrow, "two"))
+    wait_for(lambda: waits(narrow, "two"))
     narrow.delete("one", [ReplicaKey("worker", 2)])
-    eventually(lambda: seen(narrow, "one").replicas[2].state is ReplicaState.STOPPED)
+    wait_for(lambda: seen(narrow, "one").replicas[2].state is ReplicaState.STOPPED)
     (tmp_path / "go").touch()
     all_in(narrow, "two", ReplicaState.RUNNING)
     assert running(narrow, "one") == [1]
@@ -185,13 +185,13 @@ def test_without_a_limit_all_run(root: Path, local: LocalCluster) -> None:
     # They count as soon as there is a limit again.
     narrow = cluster(root, 5)
     narrow.launch(script_unit("late", "true", user="another"))
-    eventually(lambda: waits(narrow, "late"))
+    wait_for(lambda: waits(narrow, "late"))
 
 
 def test_another_limit_holds_for_those_that_wait_already(root: Path, local: LocalCluster) -> None:
     narrow, wide = cluster(root, 1), cluster(root, 3)
     narrow.launch(script_unit("job", FOREVER, count=3))
-    eventually(lambda: running(narrow, "job") == [1] and waits(narrow, "job"))
+    wait_for(lambda: running(narrow, "job") == [1] and waits(narrow, "job"))
     wide.launch(script_unit("late", "true", user="another"))
     all_in(wide, "job", ReplicaState.RUNNING)
     assert waits(wide, "late")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="package")

@@ -18,6 +18,7 @@ from schemathesis import Case, HookContext
 from schemathesis.generation import GenerationMode
 
 from pipeline_core.flows.notation.names import NAME
+from tests.waiting import HANG_SECONDS
 
 PASSWORD = "the password of this run"
 
@@ -36,7 +37,9 @@ def after_call(context: HookContext, case: Case, response: Any) -> None:
     """Undo a change of the admin's password, which all later cases are sent with."""
     if case.operation.label == "PUT /v1/tokens/admin" and case.method == "PUT" and response.status_code == 200:
         changed = json.loads(response.request.body)["token"]
-        undone = requests.put(response.request.url, json={"token": PASSWORD}, headers={"token": changed}, timeout=30)
+        undone = requests.put(
+            response.request.url, json={"token": PASSWORD}, headers={"token": changed}, timeout=HANG_SECONDS
+        )
         assert undone.status_code == 200, undone.text
 
 

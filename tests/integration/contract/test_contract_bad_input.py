@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from psycopg2 import sql
 
 from tests.installation import Installation
+from tests.waiting import HANG_SECONDS
 
 BOUNDED = settings(
     max_examples=60,
@@ -182,7 +183,7 @@ def send(api: Installation, method: str, path: str, data: bytes | None = None, *
     if data is not None:
         headers.setdefault("Content-Type", "application/json")
     return api.session.request(
-        method, f"{api.url}{path}", data=data, headers={"token": api.password, **headers}, timeout=30
+        method, f"{api.url}{path}", data=data, headers={"token": api.password, **headers}, timeout=HANG_SECONDS
     )
 
 
@@ -199,7 +200,7 @@ def assert_refused(answer: requests.Response, *statuses: int) -> None:
 
 
 def test_every_change_is_in_the_table(api: Installation) -> None:
-    document = requests.get(f"{api.url}/openapi.json", timeout=30).json()
+    document = requests.get(f"{api.url}/openapi.json", timeout=HANG_SECONDS).json()
     changes = {
         (method.upper(), path)
         for path, methods in document["paths"].items()

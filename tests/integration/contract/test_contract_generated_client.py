@@ -15,6 +15,7 @@ import pytest
 import requests
 
 from tests.installation import Installation
+from tests.waiting import HANG_SECONDS
 
 PACKAGE = "generated_pipeline_client"
 
@@ -24,7 +25,7 @@ def generated(api: Installation, tmp_path_factory: pytest.TempPathFactory) -> It
     """The client's package, importable under its name."""
     directory = tmp_path_factory.mktemp("client")
     document = directory / "openapi.json"
-    document.write_text(requests.get(f"{api.url}/openapi.json", timeout=30).text)
+    document.write_text(requests.get(f"{api.url}/openapi.json", timeout=HANG_SECONDS).text)
     command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", str(document), "--meta", "none"]
     made = subprocess.run(
         [*command, "--output-path", str(directory / PACKAGE), "--fail-on-warning"],
@@ -32,7 +33,7 @@ def generated(api: Installation, tmp_path_factory: pytest.TempPathFactory) -> It
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
     )
     assert made.returncode == 0, made.stdout + made.stderr
     sys.path.insert(0, str(directory))

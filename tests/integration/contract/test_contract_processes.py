@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import requests
 
 from tests.installation import Installation
+from tests.waiting import HANG_SECONDS
 
 MANY = 20
 JOB = {"userID": "ada", "jobName": "n", "jobKind": "K", "job": {"kind": "K"}}
@@ -23,7 +24,9 @@ def statuses(api: Installation, token: str, path: str = "/v1/job/count") -> set[
     """How a token is answered, wherever it is asked about."""
     return {
         answer.status_code
-        for answer in at_once(lambda _: requests.get(f"{api.url}{path}", headers={"token": token}, timeout=30))
+        for answer in at_once(
+            lambda _: requests.get(f"{api.url}{path}", headers={"token": token}, timeout=HANG_SECONDS)
+        )
     }
 
 
@@ -54,7 +57,7 @@ def test_a_changed_password_ends_the_old_one_at_once_in_every_process(api: Insta
 def test_of_many_submissions_with_one_idempotency_key_there_is_one_job(api: Installation) -> None:
     before = api.get("/v1/job/count")["count"]
     headers = {"token": api.password, "Idempotency-Key": "all-at-once"}
-    answers = at_once(lambda _: requests.post(f"{api.url}/v1/job", json=JOB, headers=headers, timeout=30))
+    answers = at_once(lambda _: requests.post(f"{api.url}/v1/job", json=JOB, headers=headers, timeout=HANG_SECONDS))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.json()["payload"]["jobID"] for answer in answers}) == 1
     assert api.get("/v1/job/count")["count"] == before + 1
@@ -64,7 +67,7 @@ def test_of_many_bodies_with_one_idempotency_key_one_is_taken(api: Installation)
     headers = {"token": api.password, "Idempotency-Key": "each-its-own"}
     answers = at_once(
         lambda number: requests.post(
-            f"{api.url}/v1/job", json={**JOB, "jobName": f"n{number}"}, headers=headers, timeout=30
+            f"{api.url}/v1/job", json={**JOB, "jobName": f"n{number}"}, headers=headers, timeout=HANG_SECONDS
         )
     )
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * (MANY - 1)
@@ -74,7 +77,9 @@ def test_of_many_registrations_of_one_feature_none_fails(api: Installation) -> N
     plugin = {"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/"}
     body = {"name": "contested", "author": "tests", "plugins": [plugin]}
     headers = {"token": api.password}
-    answers = at_once(lambda _: requests.post(f"{api.url}/v1/features", json=body, headers=headers, timeout=30))
+    answers = at_once(
+        lambda _: requests.post(f"{api.url}/v1/features", json=body, headers=headers, timeout=HANG_SECONDS)
+    )
     assert {answer.status_code for answer in answers} == {200}
     assert len(api.get("/v1/features/detail/contested")["plugins"]) == 1
     assert api.ask("DELETE", "/v1/features/contested").status_code == 200

@@ -10,8 +10,9 @@ import pytest
 
 from pipeline_core.database.migrate import upgrade
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.jobs import taskset
+from tests.waiting import HANG_SECONDS, wait_for
 
 QUICK = {
     "PIPELINE_CLUSTER_DRIVER": "null",
@@ -37,7 +38,7 @@ class Server:
 
     def stop(self) -> None:
         self.process.send_signal(self.server.stop_signal)
-        self.process.wait(30)
+        self.process.wait(HANG_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import HANG_SECONDS, wait_for
 
 ROOT = Path(__file__).parents[3]
 
@@ -69,7 +70,7 @@ def test_a_good_run_ends_with_succeeded_and_leaves_nothing(
     demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     process = demo("well")
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, output
     assert re.fullmatch(r"succeeded in \d+ s", output.splitlines()[-1])
     assert "chief: done" in output
@@ -89,7 +90,7 @@ def test_a_failure_says_what_failed_and_where_its_log_is(
     demo: Callable[..., subprocess.Popen[str]], tmp_path: Path, behaviour: str, says: list[str]
 ) -> None:
     process = demo(behaviour)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 1
     for text in says:
         assert text in output
@@ -108,16 +109,16 @@ def test_an_interrupted_run_stops_all_that_it_started_and_leaves_nothing(
         if "running" in line:
             break
     process.send_signal(number)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert "interrupted" in output
-    wait_until(lambda: processes_of(tmp_path) == [])
+    wait_for(lambda: processes_of(tmp_path) == [])
     assert list(tmp_path.glob("pipeline-demo-*")) == []
 
 
 def test_a_kept_run_goes_on_and_says_how_to_stop_it(demo: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     process = demo("well", "--keep")
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     stop = re.search(r"kill ([\d ]+)", output)
     assert stop, output
     pids = [int(pid) for pid in stop[1].split()]
@@ -131,11 +132,4 @@ def test_a_kept_run_goes_on_and_says_how_to_stop_it(demo: Callable[..., subproce
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: processes_of(tmp_path) == [])
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: processes_of(tmp_path) == [])

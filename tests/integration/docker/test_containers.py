@@ -20,9 +20,10 @@ from pipeline_core.database.engine import make_engine
 from pipeline_up.embedded import EmbeddedRedis
 from pipeline_up.embedded.redis import _program, free_port
 from tests.chaos.servers import restartable
-from tests.installation import installed, wait_for
+from tests.installation import installed
 from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of
 from tests.servers import fresh_database
+from tests.waiting import HANG_SECONDS, wait_for
 
 BASE = KUSTOMIZE / "base"
 (ALIVE,) = [pod_of(patch)["containers"][0] for patch in documents(BASE / "patches" / "alive.yaml")]
@@ -35,7 +36,7 @@ AWAY = "redis://127.0.0.1:1/0"
 
 def run(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
 
 
 def probe(kind: str, file: Path, redis_url: str) -> bool:
@@ -124,7 +125,7 @@ def trial_redis(tmp_path: Path) -> Iterator[Redis]:
             yield redis
     finally:
         process.terminate()
-        assert process.wait(30) == 0, "SIGTERM reaches the server itself"
+        assert process.wait(HANG_SECONDS) == 0, "SIGTERM reaches the server itself"
 
 
 def _answers(redis: Redis) -> bool:

@@ -11,6 +11,8 @@ import pytest
 from command_decorator import decorate
 from tfjob_translator import translate
 
+from tests.waiting import HANG_SECONDS
+
 PRINT = [sys.executable, "-c", "import os, sys; print(os.environ['TF_CONFIG']); print(sys.argv[1:])"]
 
 
@@ -32,7 +34,7 @@ def run(taskset: dict[str, Any], role_name: str, index: int) -> list[str]:
     }
     command = [*role["template"]["spec"]["containers"][0]["command"], "a b", "c"]
     environment = {"PATH": "/usr/bin:/bin", "TASKROLE_REPLICA_INDEX": str(index), **hosts}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=HANG_SECONDS)
     return done.stdout.splitlines()
 
 
@@ -87,5 +89,5 @@ def test_words_that_are_no_shell_script_are_greeted_too() -> None:
     packet = tfjob(Worker=1)
     role = decorate(packet | {"job": translate(packet)})["spec"]["roles"][0]
     command = [*role["template"]["spec"]["containers"][0]["command"][:4], "-c", "print(1)"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_SECONDS)
     assert done.stdout.splitlines() == ["prepared by the example decorator", "1"]

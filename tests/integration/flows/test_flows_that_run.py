@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from pipeline_cli import main
 from tests import flows
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 CASES = Path(__file__).parents[2] / "cases" / "flows"
 FILES = sorted(path.name for path in CASES.glob("case*.json"))

@@ -14,8 +14,8 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Entry, TrailOutcome
-from tests.installation import wait_for
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
+from tests.waiting import HANG_SECONDS, wait_for
 
 pytestmark = pytest.mark.usefixtures("service_settings")
 
@@ -44,7 +44,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
     entry = Entry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
     with ThreadPoolExecutor(2) as pool:
         renewed = pool.submit(cursor.renew, claim, [entry])
-        assert holds_the_step.wait(20)
+        assert holds_the_step.wait(HANG_SECONDS)
         stopped = pool.submit(control.stop, job_id, ADMIN)
         renewed.result(20)
         stopped.result(20)
@@ -54,7 +54,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
 def test_what_gave_way_to_others_runs_again_as_a_whole() -> None:
     first, second = submitted(), submitted()
     tries: list[str] = []
-    both_hold_one = Barrier(2, timeout=20)
+    both_hold_one = Barrier(2, timeout=HANG_SECONDS)
 
     @again_if_contended
     def touch(mine: str, other: str) -> None:

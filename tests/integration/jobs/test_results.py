@@ -21,8 +21,9 @@ from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Claim, Launched
-from tests.integration.clusters.support import ended, eventually
+from tests.integration.clusters.support import ended
 from tests.jobs import taskset
+from tests.waiting import wait_for
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -170,7 +171,7 @@ def test_detail_shows_what_a_real_replica_left(local: LocalCluster, script: str,
     cursor.finish(claim, Launched(observation=local.launch(Unit(job_id, "default", "u1", taskset(script)))))
     ended(local, job_id)
     rollup.observe(job_id)
-    eventually(lambda: cleanup.clean_up(job_id))
+    wait_for(lambda: cleanup.clean_up(job_id))
     with transaction() as session:
         (task,) = detail(session, job_id, ADMIN)["tasks"]
     (found,) = task["replicas"]

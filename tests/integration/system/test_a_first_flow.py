@@ -6,9 +6,10 @@ import json
 import sys
 from typing import Any
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.integration.system.gates import GATES, Start, register
 from tests.pages import ROOT
+from tests.waiting import wait_for
 
 DOCUMENT = json.loads((ROOT / "examples" / "flows" / "daily-report.json").read_text())
 FLOW = "/v1/flows/daily-report"

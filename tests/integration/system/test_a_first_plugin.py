@@ -11,11 +11,12 @@ from typing import Any
 
 import yaml
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.integration.system.gates import GATES, Start, register
 from tests.jobs import taskset
 from tests.pages import Page, code
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 PAGE = Page("write-a-plugin.md")
 

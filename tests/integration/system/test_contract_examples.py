@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 SELECTOR = {
     "conditions": [

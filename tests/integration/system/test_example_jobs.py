@@ -13,7 +13,8 @@ import pytest
 import requests
 import yaml
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
+from tests.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 KINDS = ("tfjob", "pytorchjob", "mpijob")

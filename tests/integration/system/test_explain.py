@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 DEBUG = {"conditions": [{"name": "debug", "key": "type", "expect": "debug"}], "expression": "debug"}
 NOT_DEBUG = {**DEBUG, "expression": "!debug"}

@@ -11,8 +11,9 @@ import pytest
 import requests
 
 from pipeline_up.flower import answering, flower
-from tests.installation import END_SECONDS, Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def watched(service: Installation, tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(END_SECONDS)
+        process.wait(HANG_SECONDS)
 
 
 def test_flower_shows_tasks_with_job_ids_to_those_alone_who_have_the_password(
@@ -39,15 +40,18 @@ def test_flower_shows_tasks_with_job_ids_to_those_alone_who_have_the_password(
     paths = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/workers")
     for credentials in (None, ("admin", "wrong"), ("other", "pass word:1")):
         for path in paths:
-            assert requests.get(watched + path, auth=credentials, timeout=30).status_code == 401, (path, credentials)
-    assert requests.post(f"{watched}/api/worker/shutdown/celery@x", timeout=30).status_code == 401
+            assert requests.get(watched + path, auth=credentials, timeout=HANG_SECONDS).status_code == 401, (
+                path,
+                credentials,
+            )
+    assert requests.post(f"{watched}/api/worker/shutdown/celery@x", timeout=HANG_SECONDS).status_code == 401
 
     right = ("admin", "pass word:1")
-    assert requests.get(watched, auth=right, timeout=30).status_code == 200
+    assert requests.get(watched, auth=right, timeout=HANG_SECONDS).status_code == 200
     job_id = service.submit(taskset())
 
     def shown() -> bool:
-        tasks = requests.get(f"{watched}/api/tasks", auth=right, timeout=30).json().values()
+        tasks = requests.get(f"{watched}/api/tasks", auth=right, timeout=HANG_SECONDS).json().values()
         return any(task["name"] == "stage.launch" and job_id in (task["args"] or "") for task in tasks)
 
     wait_for(shown, "the job's task in Flower")

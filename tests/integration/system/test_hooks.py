@@ -8,9 +8,10 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 def hook(service: Installation, name: str, address: str, **selector: Any) -> str:
@@ -98,7 +99,7 @@ def test_an_answer_that_comes_too_late_counts_for_nothing_and_the_same_delivery_
 
     def late_once(event: dict[str, Any]) -> str:
         if len(plugins.calls_of("/late")) == 1:
-            answers.wait(5)
+            answers.wait(HANG_SECONDS)
         return "OK"
 
     selector = {"jobSelector": {"states": ["succeeded"]}}

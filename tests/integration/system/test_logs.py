@@ -7,8 +7,9 @@ from contextlib import ExitStack
 
 import requests
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
+from tests.waiting import HANG_SECONDS, wait_for
 
 FOLLOWERS = 2 * 16
 """As many as all processes of the API serve."""
@@ -18,7 +19,7 @@ def follow(service: Installation, job_id: str, query: str = "") -> requests.Resp
     """A connection of its own, whose answer's head has come."""
     headers = {"token": service.password}
     url = f"{service.url}/v1/job/logs/{job_id}?follow=true{query}"
-    return requests.get(url, headers=headers, stream=True, timeout=30)
+    return requests.get(url, headers=headers, stream=True, timeout=HANG_SECONDS)
 
 
 def lines(answer: requests.Response) -> Iterator[str]:
@@ -55,7 +56,7 @@ def test_readers_of_a_silent_log_that_leave_give_their_places_back(service: Inst
             answers = [followers.enter_context(follow(service, job_id)) for _ in range(4)]
             return all(answer.status_code == 200 for answer in answers)
 
-    wait_for(free, "the places to be free", seconds=15)
+    wait_for(free, "the places to be free")
     service.put(f"/v1/job/stop/{job_id}")
 
 

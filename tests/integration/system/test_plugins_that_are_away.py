@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 
 def register(service: Installation, address: str, **fields: object) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
+from tests.waiting import wait_for
 
 TWICE = {"retry": True, "delay": 0, "maxRetryCount": 2}
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import signal
 
-from tests.installation import END_SECONDS, Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
+from tests.waiting import HANG_SECONDS, wait_for
 
 
 def test_every_process_is_heard_of_and_all_is_well(service: Installation) -> None:
@@ -25,7 +26,7 @@ def test_a_worker_that_is_stopped_is_not_missed(service: Installation) -> None:
     wait_for(heard, "a sign of the worker")
     process = service.processes.pop("stages2")
     process.send_signal(signal.SIGTERM)
-    process.wait(END_SECONDS)
+    process.wait(HANG_SECONDS)
     assert heard() == []
     service.start("stages2")
     wait_for(heard, "a sign of the worker")

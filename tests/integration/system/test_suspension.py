@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from redis import Redis
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 
 def suspending(plugins: PluginServer, service: Installation) -> str:

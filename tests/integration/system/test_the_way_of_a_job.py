@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.installation import Installation, wait_for
+from tests.installation import Installation
 from tests.jobs import taskset
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
 
 def translator(packet: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pipeline_cli.exits import Exit, exit_for
 from pipeline_cli.group import LazyGroup
 from pipeline_cli.options import Instant, Pair
 from pipeline_core.settings import settings
+from tests.waiting import HANG_SECONDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 CLIENT_COMMANDS = sorted(COMMANDS.keys() - {"up"})
@@ -101,7 +102,9 @@ def test_help_loads_neither_a_server_nor_an_http_library() -> None:
         "import sys; from pipeline_cli import main; main(['--help'], standalone_mode=False);"
         "print([name for name in ('flask', 'celery', 'sqlalchemy', 'requests', 'rich') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
 from pipeline_core.flows.runs import logs
+from tests.waiting import HANG_SECONDS
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 JOBS = {"j1": "load", "j2": "train"}
@@ -33,7 +34,7 @@ class Cluster:
         yield from self.written[job_id][-query.tail if query.tail is not None else 0 :]
         if query.follow:
             yield None
-            while coming := self.coming[job_id].get(timeout=10):
+            while coming := self.coming[job_id].get(timeout=HANG_SECONDS):
                 yield coming
 
 
@@ -146,5 +147,5 @@ def test_a_listener_ends_when_nobody_reads_any_more(cluster: Cluster) -> None:
     (listener,) = set(threading.enumerate()) - before
     lines.close()  # type: ignore[attr-defined]
     cluster.coming["j1"].put(line(9, "nobody reads this"))
-    listener.join(10)
+    listener.join(HANG_SECONDS)
     assert not listener.is_alive()

@@ -7,6 +7,7 @@ import pytest
 
 from pipeline_core.auth import password
 from pipeline_core.auth.password import Verdicts, hashed, looks_like_token, problem_of
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.mark.parametrize("text", ["12345678", "x" * 128, "a" * 23, "a" * 25, "a" * 23 + "-", "with blanks inside"])
@@ -64,7 +65,7 @@ def test_many_who_ask_at_once_wait_for_one_answer(monkeypatch: pytest.MonkeyPatc
         return True
 
     def ask(_: int) -> bool:
-        all_here.wait(10)
+        all_here.wait(HANG_SECONDS)
         return verdicts.get("hash", "right")
 
     monkeypatch.setattr(password, "_verify", verify)
