@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -60,21 +61,25 @@ def read() -> Iterator[gauges.Family]:
         yield _up("redis", True)
     except RedisError:
         yield _up("redis", False)
-    yield gauges.Family(
-        "pipeline_scrape_seconds", "How long it took to read all this.", (), {(): time.monotonic() - started}
-    )
+    yield _single("pipeline_scrape_seconds", "How long it took to read all this.", time.monotonic() - started)
 
 
 def family(of: gauges.Family) -> Metric:
     """A family in the client library's form."""
-    made = _FORMS[of.kind](of.name, of.help, labels=of.labels)
+    made: Any = _FORMS[of.kind](of.name, of.help, labels=of.labels)
     for labels, value in of.samples.items():
         if isinstance(value, Histogram):
             made.add_metric(labels, value.cumulative(), value.seconds)
         else:
             made.add_metric(labels, value)
-    return made
+    metric: Metric = made
+    return metric
 
 
 def _up(what: str, answers: bool) -> gauges.Family:
-    return gauges.Family(f"pipeline_{what}_up", f"1 when {what} answers.", (), {(): float(answers)})
+    return _single(f"pipeline_{what}_up", f"1 when {what} answers.", float(answers))
+
+
+def _single(name: str, about: str, value: float) -> gauges.Family:
+    samples: gauges.Numbers = {(): value}
+    return gauges.Family(name, about, (), samples)

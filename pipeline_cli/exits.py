@@ -70,7 +70,8 @@ class Refused(click.ClickException):
         super().__init__("\n".join([f"{code}: {message}", *untold(errors, message)]))
         self.status = status
         self.code = code
-        self.exit_code = exit_for(status, code)
+        # click declares it for the class, and reads it from the instance.
+        self.exit_code = exit_for(status, code)  # type: ignore[misc]
 
 
 def untold(errors: Mapping[str, Sequence[str]], message: str) -> list[str]:

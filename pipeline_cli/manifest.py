@@ -53,7 +53,7 @@ def require_bounded(document: yaml.Node) -> None:
         if id(node) not in sizes:
             sizes[id(node)] = None
             sizes[id(node)] = 1 + (
-                len(node.value) if isinstance(node, yaml.ScalarNode) else sum(map(size, parts(node)))
+                sum(map(size, parts(node))) if isinstance(node, yaml.CollectionNode) else len(node.value)
             )
         known = sizes[id(node)]
         if known is None:
@@ -74,10 +74,18 @@ def refusal(text: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, text, node.start_mark)
 
 
-Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
-Loader.add_constructor("tag:yaml.org,2002:binary", yaml.SafeLoader.construct_yaml_str)
+def as_text(loader: Loader, node: yaml.Node) -> Any:
+    return loader.construct_yaml_str(node)
+
+
+def as_mapping(loader: Loader, node: yaml.Node) -> Any:
+    return loader.construct_yaml_map(node)
+
+
+Loader.add_constructor("tag:yaml.org,2002:timestamp", as_text)
+Loader.add_constructor("tag:yaml.org,2002:binary", as_text)
 # A set becomes the mapping that it is written as.
-Loader.add_constructor("tag:yaml.org,2002:set", yaml.SafeLoader.construct_yaml_map)
+Loader.add_constructor("tag:yaml.org,2002:set", as_mapping)
 
 
 def documents(path: str) -> list[dict[str, Any]]:

@@ -30,16 +30,16 @@ class Presence(bootsteps.StartStopStep):
         super().__init__(worker, **options)
         self._repeated: Any = None
 
-    def start(self, worker: Any) -> None:
-        name = f"{heartbeats.WORKER}{worker.hostname}"
+    def start(self, parent: Any) -> None:
+        name = f"{heartbeats.WORKER}{parent.hostname}"
         give(name)
-        self._repeated = worker.timer.call_repeatedly(heartbeats.EVERY_SECONDS, give, (name,))
+        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, give, (name,))
 
-    def stop(self, worker: Any) -> None:
+    def stop(self, parent: Any) -> None:
         if self._repeated is not None:
             self._repeated.cancel()
         try:
-            heartbeats.withdraw(f"{heartbeats.WORKER}{worker.hostname}")
+            heartbeats.withdraw(f"{heartbeats.WORKER}{parent.hostname}")
         except Unavailable as error:
             log.warning("sign of life not withdrawn", error=error.message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import structlog
 from celery import Task
@@ -16,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 @app.task(name="hook.deliver", bind=True)
-def deliver_one(task: Task, delivery_id: str) -> None:
+def deliver_one(task: Task[Any, Any], delivery_id: str) -> None:
     """Try one delivery, if it is due."""
     structlog.contextvars.bind_contextvars(delivery_id=delivery_id)
     try:

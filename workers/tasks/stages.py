@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import structlog
 from celery import Task
@@ -38,7 +39,7 @@ RUN: dict[Stage, Callable[[Claim], Outcome]] = {
 }
 
 
-def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
+def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None:
     """Take one step of a job, if it is still owed. Whatever becomes of it, the database knows before the chain does."""
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
     started = time.monotonic()
@@ -68,8 +69,9 @@ def run_stage(task: Task, job_id: str, epoch: int, stage: str) -> None:
     match progress:
         case Goes(following):
             log.info("stage done", next=str(following))
-            chain.drop_until(task.request.chain or [], following)
-            if not task.request.chain:
+            remaining: Any = task.request.chain or []
+            chain.drop_until(remaining, following)
+            if not remaining:
                 chain.publish(job_id, epoch, chain.from_stage(following))
         case Parked(parked_epoch, stages):
             log.info("job suspended")
@@ -101,4 +103,4 @@ def outcome(claim: Claim) -> Outcome:
 
 
 for _stage in STAGES:
-    app.task(run_stage, name=stage_task(_stage), bind=True)
+    app.task(name=stage_task(_stage), bind=True)(run_stage)

@@ -54,7 +54,7 @@ def tick(name: str) -> Callable[[Callable[..., int]], Any]:
                 log.warning("tick given up", tick=name, error=str(error))
             totals().observe(Metric.TICK_SECONDS, (name,), time.monotonic() - started)
 
-        return app.task(run, name=name)
+        return app.task(name=name)(run)
 
     return register
 
