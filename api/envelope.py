@@ -11,7 +11,7 @@ from flask import Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from pipeline_core import errors
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.errors import Code, PipelineError
 from pipeline_core.validation.texts import shown
 
@@ -30,7 +30,7 @@ STATUS: Mapping[type[PipelineError], int] = {
     errors.UnsupportedMediaType: 415,
     errors.TooManyFailures: 429,
     errors.Unavailable: 503,
-    ClusterAway: 503,
+    ClusterUnavailable: 503,
 }
 """A class stands for those below it that are not named themselves; any other error is a 500."""
 

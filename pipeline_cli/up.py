@@ -202,7 +202,7 @@ def _stop_jobs() -> None:
     if settings().cluster_driver != "local":
         return
     from pipeline_core.auth.actor import SYSTEM
-    from pipeline_core.clusters import cluster
+    from pipeline_core.clusters.factory import cluster
     from pipeline_core.jobs import control
 
     for job_id in jobs_with_replicas(cluster()):
@@ -214,7 +214,7 @@ def _tell_of_replicas(console: Console, stop_jobs: bool) -> None:
     """Say how many replicas are left running, or stop them. Only those of the local cluster are this machine's."""
     if settings().cluster_driver != "local":
         return
-    from pipeline_core.clusters import cluster
+    from pipeline_core.clusters.factory import cluster
 
     jobs = jobs_with_replicas(cluster())
     if not jobs:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import structlog
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +19,7 @@ def take_turns(job_ids: Collection[str], act: Callable[[str], object]) -> int:
     """Act on each job; how many they are. One whose part of the cluster is away does not keep the others from their turn:
     whoever calls this comes back to it. They come in no order, so that nobody is always behind the same ones.
 
-    Raises ClusterAway when all of it is.
+    Raises ClusterUnavailable when all of it is.
     """
     missed = 0
     for job_id in random.sample(list(job_ids), len(job_ids)):
@@ -27,7 +27,7 @@ def take_turns(job_ids: Collection[str], act: Callable[[str], object]) -> int:
             with structlog.contextvars.bound_contextvars(job_id=job_id):
                 act(job_id)
             missed = 0
-        except ClusterAway as error:
+        except ClusterUnavailable as error:
             missed += 1
             if missed == min(MISSES, len(job_ids)):
                 raise

@@ -15,8 +15,8 @@ from types import FrameType
 
 import structlog
 
-from pipeline_core.clusters import cluster
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import log as logs
 from pipeline_core.database.locks import hold, release
 from pipeline_core.errors import Unavailable
@@ -54,7 +54,7 @@ def watch(stop: threading.Event, owner: str) -> None:
             if hold(LEASE, owner, LEASE_SECONDS):
                 log.info("watching", owner=owner)
                 lead(stop, owner)
-        except (Unavailable, ClusterAway) as error:
+        except (Unavailable, ClusterUnavailable) as error:
             log.warning("watch interrupted", error=error.message)
         stop.wait(PAUSE_SECONDS)
     try:

@@ -15,25 +15,16 @@ from typing import Any, Protocol
 from pipeline_core.errors import NotFound, PipelineError
 from pipeline_core.states import ReplicaState
 
-OUTPUT_FILE, METRICS_FILE = "/output", "/metric.json"
-"""The files in which a container leaves its text for what comes after it, and its metrics."""
-
-MAX_OUTPUT = 4096
-"""Bytes of `/output`: as much as a Kubernetes termination message carries."""
-
-MAX_METRICS = 1024 * 1024
-"""Bytes of `/metric.json`."""
-
 
 class ClusterError(PipelineError):
     """The cluster refused the TaskSet for good; asking again would not help."""
 
 
-class ClusterAway(PipelineError):
+class ClusterUnavailable(PipelineError):
     """The cluster cannot be reached at present; asking again later may help."""
 
 
-class StillEnding(ClusterAway):
+class StillEnding(ClusterUnavailable):
     """What an earlier attempt left in the cluster is still ending; the next one has to wait for that."""
 
 
@@ -55,7 +46,7 @@ class ReplicaKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class LaunchRequest:
     """A TaskSet as it is handed to a cluster. `attempt` counts retries of the whole TaskSet, from 0.
 
     `replicas` names the tries that ought to exist; None means the first try of every replica.
@@ -69,19 +60,19 @@ class Unit:
     replicas: tuple[ReplicaKey, ...] | None = None
 
 
-def tries(unit: Unit) -> tuple[ReplicaKey, ...]:
+def expected_replicas(request: LaunchRequest) -> tuple[ReplicaKey, ...]:
     """The tries that ought to exist, one by one."""
-    if unit.replicas is not None:
-        return unit.replicas
+    if request.replicas is not None:
+        return request.replicas
     return tuple(
         ReplicaKey(role["name"], index)
-        for role in unit.taskset["spec"]["roles"]
+        for role in request.taskset["spec"]["roles"]
         for index in range(role.get("replicas", 1))
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ReplicaUsage:
     """What a replica uses at present: CPU in cores, memory in bytes."""
 
     cpu_cores: float
@@ -109,7 +100,7 @@ class ReplicaReport:
     pod_name: str = ""
     pod_uid: str = ""
     pod_ip: str = ""
-    usage: Usage | None = field(default=None, compare=False)
+    usage: ReplicaUsage | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +144,7 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReplicaResult:
     """What the latest try of one replica has left behind, when it has ended.
 
     `output` and `metrics` are what its files have, None when there is nothing; one that is longer than may be kept comes
@@ -181,16 +172,16 @@ class Cluster(Protocol):
     name: str
     platform: str
 
-    def launch(self, unit: Unit) -> Observation:
+    def launch(self, request: LaunchRequest) -> Observation:
         """Make sure that the unit's replicas exist, and say how they stand.
 
         A later attempt ends the earlier ones, and begins when nothing of them runs any more (StillEnding until then); an
-        attempt that a later one has followed is left as it is. Raises ClusterError when it can never work, ClusterAway
+        attempt that a later one has followed is left as it is. Raises ClusterError when it can never work, ClusterUnavailable
         when it may work later.
         """
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterAway.
+        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterUnavailable.
 
         With `usage`, those that run tell what they use, where the cluster knows it.
         """
@@ -199,10 +190,10 @@ class Cluster(Protocol):
         """IDs of jobs in which something changed, as it happens, until `stop` is set: all that came up since the last.
 
         Begins with every job that the cluster has. When nothing happens there are none, as a sign of life. May repeat an
-        ID and may miss a change: whoever listens also asks from time to time. Raises ClusterAway.
+        ID and may miss a change: whoever listens also asks from time to time. Raises ClusterUnavailable.
         """
 
-    def told(self, job_id: str) -> Observation | None:
+    def cached_observation(self, job_id: str) -> Observation | None:
         """What the watch of this process has told of a job, where that is enough to go on; None: observe it.
 
         Nothing is said of the replicas that it leaves out. Asks nobody.
@@ -212,30 +203,30 @@ class Cluster(Protocol):
         """Lines in the order of their times, also when what wrote them is gone.
 
         With `follow`, until what is asked for has ended, later tries included; None is a sign of life when there is no
-        line. Raises NoSuchAttempt, ClusterAway.
+        line. Raises NoSuchAttempt, ClusterUnavailable.
         """
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         """What the job's replicas that have ended left behind, one by one; those that left nothing are not among them.
 
         Of a container that counts: sidecars and init containers leave nothing. To be asked before everything of the job
-        is deleted. Raises ClusterAway.
+        is deleted. Raises ClusterUnavailable.
         """
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
         """Stop these replicas (None: everything of the job), with their grace time, without waiting for it.
 
-        True when nothing of it runs any more: call again until then. Logs stay. Raises ClusterAway.
+        True when nothing of it runs any more: call again until then. Logs stay. Raises ClusterUnavailable.
         """
 
     def end(self, job_id: str) -> bool:
         """Stop what runs of a job, as `delete` does, and keep what has ended where the cluster can.
 
-        True when nothing of it runs any more: call again until then. Raises ClusterAway.
+        True when nothing of it runs any more: call again until then. Raises ClusterUnavailable.
         """
 
     def prune(self, job_ids: Collection[str]) -> None:
-        """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterAway."""
+        """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterUnavailable."""
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
-        """Remove the logs alone of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterAway."""
+        """Remove the logs alone of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterUnavailable."""

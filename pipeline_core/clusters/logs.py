@@ -16,17 +16,17 @@ FOLLOW_SECONDS = 0.1
 SIGN_OF_LIFE_SECONDS = 1.0
 _BLOCK = 64 * 1024
 
-Try = tuple[int, ReplicaKey]
+ReplicaAttempt = tuple[int, ReplicaKey]
 """One try of a replica, with the attempt of the whole TaskSet that it belongs to."""
 
 
-def chosen(query: LogQuery, tries: Iterable[Try]) -> frozenset[Try]:
+def chosen(query: LogQuery, tries: Iterable[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
     """The tries whose lines are asked for.
 
     A replica's tries are counted from 0, whether it was tried again alone or with its TaskSet; each replica's last is
     chosen where the query names none. Raises NoSuchAttempt.
     """
-    replicas: dict[tuple[str, int], list[Try]] = defaultdict(list)
+    replicas: dict[tuple[str, int], list[ReplicaAttempt]] = defaultdict(list)
     for one in sorted(set(tries)):
         key = one[1]
         if query.role in (None, key.role) and query.index in (None, key.index):

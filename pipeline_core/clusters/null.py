@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from threading import Event
 
-from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, ReplicaReport, Result, Unit, tries
+from pipeline_core.clusters.base import (
+    LaunchRequest,
+    LogLine,
+    LogQuery,
+    Observation,
+    ReplicaKey,
+    ReplicaReport,
+    ReplicaResult,
+    expected_replicas,
+)
 from pipeline_core.common.clock import now
+from pipeline_core.settings import Settings
 from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 5.0
@@ -20,7 +30,7 @@ class NullCluster:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def launch(self, unit: Unit) -> Observation:
+    def launch(self, request: LaunchRequest) -> Observation:
         moment = now()
         replicas = tuple(
             ReplicaReport(
@@ -32,9 +42,9 @@ class NullCluster:
                 started_at=moment,
                 finished_at=moment,
             )
-            for key in tries(unit)
+            for key in expected_replicas(request)
         )
-        return Observation(unit.job_id, unit.attempt, replicas, {"platform": self.platform}, cleared=True)
+        return Observation(request.job_id, request.attempt, replicas, {"platform": self.platform}, cleared=True)
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
         return None
@@ -44,13 +54,13 @@ class NullCluster:
             yield ()
             stop.wait(SIGN_OF_LIFE_SECONDS)
 
-    def told(self, job_id: str) -> Observation | None:
+    def cached_observation(self, job_id: str) -> Observation | None:
         return None
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return iter(())
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         return iter(())
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
@@ -64,3 +74,7 @@ class NullCluster:
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
         pass
+
+
+def from_settings(settings: Settings) -> NullCluster:
+    return NullCluster(settings.cluster_name)

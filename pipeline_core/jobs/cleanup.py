@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
 
-from pipeline_core.clusters import cluster
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
@@ -20,7 +20,7 @@ from pipeline_core.settings import settings
 def clean_up(job_id: str) -> bool:
     """End what an ended job may have left in the cluster, and keep its results; whether nothing of it is left.
 
-    What has ended is kept there for as long as PIPELINE_POD_TTL says. Raises ClusterAway, Unavailable.
+    What has ended is kept there for as long as PIPELINE_POD_TTL says. Raises ClusterUnavailable, Unavailable.
     """
     results.keep(job_id)
     keep = _keep_until(job_id)

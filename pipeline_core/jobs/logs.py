@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
@@ -38,7 +38,7 @@ def lines(job_id: str, query: LogQuery) -> Iterator[str]:
     """The lines by time, each with its newline; `source | ` before each when they may come from several replicas.
 
     What is followed ends with the job, or with the task or replica that is asked for; an empty text is a sign of life.
-    Raises NoSuchAttempt and ClusterAway, at the first line at the latest.
+    Raises NoSuchAttempt and ClusterUnavailable, at the first line at the latest.
     """
     merged = None
     for line in cluster().logs(job_id, query):

@@ -11,12 +11,12 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core.clusters import cluster
-from pipeline_core.clusters.base import MAX_METRICS, METRICS_FILE, Result
+from pipeline_core.clusters.base import ReplicaResult
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobResult, table
-from pipeline_core.taskset.results import Unfit, read_metrics, read_output
+from pipeline_core.taskset.results import MAX_METRICS, METRICS_FILE, Unfit, read_metrics, read_output
 
 Results = tuple[JobResult, ...]
 
@@ -28,7 +28,7 @@ def collect(job_id: str) -> Results:
     """What an ended job's replicas left behind, those that left nothing aside: as it is kept, or else from the cluster, to
     be kept from now on. Harmless at any time, for any job.
 
-    Raises ClusterAway, Unavailable.
+    Raises ClusterUnavailable, Unavailable.
     """
     # Cleaning up may keep it and clear the cluster between the first look and the asking.
     return _kept(job_id) or keep(job_id) or _kept(job_id)
@@ -43,7 +43,7 @@ def _kept(job_id: str) -> Results:
 def keep(job_id: str) -> Results:
     """Ask the cluster what an ended job left behind, and keep it; what is kept already stays as it is.
 
-    Costs nothing in the database when there is nothing. Raises ClusterAway, Unavailable.
+    Costs nothing in the database when there is nothing. Raises ClusterUnavailable, Unavailable.
     """
     rows = [row(job_id, result) for result in _within_bounds(cluster().results(job_id))]
     if not rows:
@@ -66,7 +66,7 @@ def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
     return {job_id: tuple(results) for job_id, results in found.items()}
 
 
-def _within_bounds(found: Iterable[Result]) -> Iterator[Result]:
+def _within_bounds(found: Iterable[ReplicaResult]) -> Iterator[ReplicaResult]:
     """The results, without the metrics of those that come when there is enough."""
     room = MAX_JOB_METRICS
     for result in found:
@@ -78,7 +78,7 @@ def _within_bounds(found: Iterable[Result]) -> Iterator[Result]:
             yield replace(result, metrics=None, metrics_problem=problem)
 
 
-def row(job_id: str, result: Result) -> dict[str, Any]:
+def row(job_id: str, result: ReplicaResult) -> dict[str, Any]:
     """How a result is kept: read, and with what is wrong with it in its place when it cannot be."""
     output, problem = None, result.output_problem
     metrics, metrics_problem = None, result.metrics_problem

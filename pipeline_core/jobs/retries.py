@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport, Unit
+from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
@@ -63,7 +63,7 @@ def due(limit: int) -> list[str]:
         )
 
 
-def begin(job_id: str) -> Unit | None:
+def begin(job_id: str) -> LaunchRequest | None:
     """Write down that the replicas that are due are tried again; what the cluster is to be told, None when nothing is.
 
     The intent is committed first: whoever finds it, and the cluster without those tries, launches them.
@@ -94,7 +94,7 @@ def begin(job_id: str) -> Unit | None:
         return _unit(session, job, document)
 
 
-def absent(session: Session, job: Job, observation: Observation) -> Unit | None:
+def absent(session: Session, job: Job, observation: Observation) -> LaunchRequest | None:
     """What to tell the cluster when a try that was written down is not among those that it told of; else None."""
     told = {(report.role, report.index): report.attempt for report in observation.replicas}
     rows = session.scalars(select(Replica).where(Replica.job_id == job.id, Replica.state == ReplicaState.WAITING)).all()
@@ -104,7 +104,7 @@ def absent(session: Session, job: Job, observation: Observation) -> Unit | None:
     return _unit(session, job, document)
 
 
-def _unit(session: Session, job: Job, document: Mapping[str, Any]) -> Unit:
+def _unit(session: Session, job: Job, document: Mapping[str, Any]) -> LaunchRequest:
     rows = session.scalars(select(Replica).where(Replica.job_id == job.id))
     tries = [ReplicaKey(row.role, row.index, row.attempt) for row in rows if not ReplicaState(row.state).ended]
-    return Unit(job.id, job.namespace, job.user_id, document, job.attempt, tuple(sorted(tries)))
+    return LaunchRequest(job.id, job.namespace, job.user_id, document, job.attempt, tuple(sorted(tries)))

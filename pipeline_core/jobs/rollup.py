@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
@@ -32,7 +32,7 @@ _DOCUMENT = table(JobDocument)
 def observe(job_id: str) -> None:
     """Ask the cluster how a job fares, and write down what it says. Harmless at any time, for any job.
 
-    Raises ClusterAway, Unavailable.
+    Raises ClusterUnavailable, Unavailable.
     """
     observation = cluster().observe(job_id)
     failpoints.reach(Point.CLUSTER_OBSERVED)
@@ -64,9 +64,9 @@ def observe(job_id: str) -> None:
 def take_in(job_ids: Collection[str]) -> list[str]:
     """Write down what the cluster's watch has told of these jobs; those of them that have to be observed.
 
-    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterAway, Unavailable.
+    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterUnavailable, Unavailable.
     """
-    told = {job_id: found for job_id in job_ids if (found := cluster().told(job_id))}
+    told = {job_id: found for job_id in job_ids if (found := cluster().cached_observation(job_id))}
     if told:
         for job_id, needless in _write_down(told).items():
             cluster().delete(job_id, needless)
@@ -114,7 +114,7 @@ def _write_down(told: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, 
 
 
 def try_replicas_again(job_id: str) -> None:
-    """Launch the tries of a job's replicas that are due. Raises ClusterAway, Unavailable."""
+    """Launch the tries of a job's replicas that are due. Raises ClusterUnavailable, Unavailable."""
     unit = retries.begin(job_id)
     if unit is not None:
         cluster().launch(unit)

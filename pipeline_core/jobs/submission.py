@@ -25,7 +25,7 @@ from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.order import STAGES
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
-from pipeline_core.taskset.namespaces import allowed_namespace
+from pipeline_core.taskset.schema import allowed_namespace
 from pipeline_core.validation.body import Body
 from pipeline_core.validation.texts import shown
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute
 
-from pipeline_core.clusters import cluster
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id, new_run_id
 from pipeline_core.database import transaction
@@ -21,7 +21,7 @@ IDEMPOTENCY_KEY_HOURS = 24
 
 
 def enforce(limit: int) -> int:
-    """Delete at most so many jobs, runs, logs and keys whose time is over; how many. Raises Unavailable, ClusterAway.
+    """Delete at most so many jobs, runs, logs and keys whose time is over; how many. Raises Unavailable, ClusterUnavailable.
 
     What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
     """
@@ -58,7 +58,7 @@ def old_jobs(before: datetime, limit: int) -> list[str]:
 
 
 def delete_logs(before: datetime, limit: int) -> int:
-    """Delete the logs of jobs that ended before then and are cleaned up after; of how many jobs. Raises ClusterAway."""
+    """Delete the logs of jobs that ended before then and are cleaned up after; of how many jobs. Raises ClusterUnavailable."""
     query = (
         select(Job.id)
         .where(

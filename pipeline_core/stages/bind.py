@@ -13,9 +13,8 @@ from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
 from pipeline_core.taskset.additive import binding
-from pipeline_core.taskset.change import Change
+from pipeline_core.taskset.change import TaskSetChange, patch
 from pipeline_core.taskset.merge import decorated
-from pipeline_core.taskset.patch import patch
 from pipeline_core.taskset.schema import check_size
 
 
@@ -29,7 +28,7 @@ def run(claim: Claim) -> Outcome:
         return Advance()
     (binder,) = choice.asked
 
-    def read(body: bytes) -> Change:
+    def read(body: bytes) -> TaskSetChange:
         answer = answers.taskset(body)
         with as_bad_answer():
             check_size(answer)

@@ -19,9 +19,8 @@ from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Fail, Outcome, TrailOutcome
 from pipeline_core.stages.refusal import as_bad_answer, described
 from pipeline_core.taskset.additive import decoration
-from pipeline_core.taskset.change import Change
+from pipeline_core.taskset.change import TaskSetChange, patch
 from pipeline_core.taskset.merge import decorated
-from pipeline_core.taskset.patch import patch
 from pipeline_core.taskset.schema import check_size
 
 
@@ -31,7 +30,7 @@ def run(claim: Claim) -> Outcome:
     plugins = choose(Stage.DECORATE, claim.plugins, claim.kind, claim.header).asked
     earlier = answered(claim)
 
-    def read(plugin: RegisteredPlugin, body: bytes) -> Change:
+    def read(plugin: RegisteredPlugin, body: bytes) -> TaskSetChange:
         answer = answers.taskset(body)
         with as_bad_answer():
             check_size(answer)
@@ -55,6 +54,6 @@ def run(claim: Claim) -> Outcome:
     return Advance(trail=[*entries, *ignored_entries(results)], taskset=document)
 
 
-def again(base: Mapping[str, Any], entry: Entry) -> Change:
+def again(base: Mapping[str, Any], entry: Entry) -> TaskSetChange:
     """The change of a decorator that answered before the stage was interrupted."""
     return decoration(base, jsonpatch.apply_patch(base, entry.patch or []), pod_rules.for_additions())

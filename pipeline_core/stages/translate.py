@@ -16,7 +16,7 @@ from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
 from pipeline_core.stages.refusal import as_bad_answer
 from pipeline_core.taskset import document as taskset
 from pipeline_core.taskset import schema
-from pipeline_core.taskset.namespaces import allowed_namespace
+from pipeline_core.taskset.schema import allowed_namespace
 
 
 def run(claim: Claim) -> Outcome:

@@ -11,13 +11,11 @@ from typing import Any
 
 from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset import pod_policy
-from pipeline_core.taskset.change import Change, Entry, Insert, Prepend, Put, Replace
-from pipeline_core.taskset.command import RIGHT, Script, growth
+from pipeline_core.taskset.change import Entry, Insert, Prepend, Put, Replace, TaskSetChange
+from pipeline_core.taskset.command import RIGHT, LeadingScript, growth
 from pipeline_core.taskset.document import RESERVED_PREFIX
-from pipeline_core.taskset.lists import identity, merge_key
-from pipeline_core.taskset.problems import Problem, told
 from pipeline_core.taskset.schema import check
-from pipeline_core.taskset.values import Json, equal, shown
+from pipeline_core.taskset.values import FieldError, Json, collect_errors, equal, identity, merge_key, shown
 from pipeline_core.validation.errors import Path
 
 Pattern = tuple[str, ...]
@@ -78,7 +76,9 @@ class NotAdditive(WrongParameter):
     """The answer does more than add to the TaskSet."""
 
 
-def decoration(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> Change:
+def decoration(
+    base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE
+) -> TaskSetChange:
     """What a TemplateDecorator's `answer`, any JSON value, adds to `base`, a checked TaskSet.
 
     Raises TaskSetError when the answer is no TaskSet that can run, NotAdditive when it changes, moves or removes
@@ -87,21 +87,21 @@ def decoration(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPoli
     return _change(base, answer, policy, frozenset(), "decorator")
 
 
-def binding(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> Change:
+def binding(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> TaskSetChange:
     """What a SchedulerBinder's `answer` does to `base`: as `decoration`, but BINDER_MAY_SET may be set or replaced."""
     return _change(base, answer, policy, BINDER_MAY_SET, "binder")
 
 
 def _change(
     base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy, free: frozenset[Pattern], who: str
-) -> Change:
+) -> TaskSetChange:
     check(answer)
     comparison = _Comparison(free, who)
     comparison.compare((), base, answer)
-    if found := told(comparison.problems):
-        raise NotAdditive(f"The answer does not only add: {found[0]}", errors=found[1])
+    if errors := collect_errors(comparison.errors):
+        raise NotAdditive(f"The answer does not only add: {errors.sentence(' ')}", errors=errors.by_path)
     pod_policy.check_added(base, answer, policy)
-    return Change(tuple(comparison.entries))
+    return TaskSetChange(tuple(comparison.entries))
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Comparison:
     free: frozenset[Pattern]
     who: str
     entries: list[Entry] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
 
     def compare(self, path: Path, old: Json, new: Json) -> None:
         pattern = pattern_of(path)
@@ -151,9 +151,9 @@ class _Comparison:
                 self.compare((*path, position), old[position], element)
                 position += 1
             elif pattern_of(path) == ROLES:
-                self._problem((*path, index), f"was added; a {self.who} may add no roles")
+                self._add_error((*path, index), f"was added; a {self.who} may add no roles")
             elif merge_key(name, element) is not None and found in taken:
-                self._problem((*path, index), "is there twice or was moved; right would be: each once, as before")
+                self._add_error((*path, index), "is there twice or was moved; right would be: each once, as before")
             else:
                 taken.add(found)
                 self.entries.append(Insert(path, position, element))
@@ -163,8 +163,8 @@ class _Comparison:
     def _command(self, path: Path, old: list[Json], new: list[Json]) -> None:
         grown = growth(old, new)
         if grown is None:
-            self._problem(path, f"is {shown(new)} that does not end as before; right would be: {RIGHT}")
-        elif isinstance(grown, Script):
+            self._add_error(path, f"is {shown(new)} that does not end as before; right would be: {RIGHT}")
+        elif isinstance(grown, LeadingScript):
             self.entries.append(Prepend((*path, grown.index), grown.text))
         else:
             self.entries.extend(Insert(path, 0, word) for word in grown.words)
@@ -173,20 +173,20 @@ class _Comparison:
         return (pattern in self.free or (*pattern[:-1], ANY) in self.free) and not _reserved(path, pattern)
 
     def _may_add(self, path: Path, value: Json) -> bool:
-        """Whether a key that was not there may be added with all that it holds; notes the problem when not."""
+        """Whether a key that was not there may be added with all that it holds; notes the error when not."""
         pattern = pattern_of(path)
         if self._may_set(path, pattern):
             return True
         if pattern in LOCKED or pattern in COMMANDS or _reserved(path, pattern):
-            self._problem(path, f"was added, which a {self.who} may not do; right would be: to leave it out")
+            self._add_error(path, f"was added, which a {self.who} may not do; right would be: to leave it out")
             return False
         return not isinstance(value, dict) or all(self._may_add((*path, key), inner) for key, inner in value.items())
 
     def _refuse(self, path: Path, sentence: str, old: Json) -> None:
-        self._problem(path, f"{sentence}; right would be: {shown(old)} as it was")
+        self._add_error(path, f"{sentence}; right would be: {shown(old)} as it was")
 
-    def _problem(self, path: Path, sentence: str) -> None:
-        self.problems.append((path, sentence))
+    def _add_error(self, path: Path, sentence: str) -> None:
+        self.errors.append((path, sentence))
 
 
 def pattern_of(path: Path) -> Pattern:

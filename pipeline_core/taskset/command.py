@@ -13,32 +13,32 @@ RIGHT = "whole words in front, or, in front of a shell's script, text that ends 
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class LeadingWords:
     """Whole words that stand before the old ones; none when nothing changed."""
 
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class LeadingScript:
     """Text that stands before the script that is the word at `index` of the old command."""
 
     index: int
     text: str
 
 
-def growth(old: Sequence[str], new: Sequence[str]) -> Words | Script | None:
+def growth(old: Sequence[str], new: Sequence[str]) -> LeadingWords | LeadingScript | None:
     """What the new command puts before the old one; None when it does anything else."""
     added = len(new) - len(old)
     if added >= 0 and list(new[added:]) == list(old):
-        return Words(tuple(new[:added])) if old or not added else None
+        return LeadingWords(tuple(new[:added])) if old or not added else None
     index = script_index(old)
     if added or index is None or not new[index].endswith(old[index]):
         return None
     if [*new[:index], *new[index + 1 :]] != [*old[:index], *old[index + 1 :]]:
         return None
     text = new[index][: len(new[index]) - len(old[index])]
-    return Script(index, text) if _complete(text) else None
+    return LeadingScript(index, text) if _complete(text) else None
 
 
 def script_index(command: Sequence[str]) -> int | None:

@@ -22,7 +22,7 @@ COLLECT = "pipeline/collect"
 """Annotation of a TaskSet: "true" when what its containers leave in `/output` and `/metric.json` is to be collected."""
 
 
-class Event(StrEnum):
+class RoleEvent(StrEnum):
     """What can become of a role."""
 
     ROLE_FAILED = "RoleFailed"
@@ -30,7 +30,7 @@ class Event(StrEnum):
     ROLE_COMPLETED = "RoleCompleted"
 
 
-class Action(StrEnum):
+class RoleAction(StrEnum):
     """What a role's end does to the TaskSet; `TaskSetCompleted` gives it the state of the role that caused it."""
 
     TASKSET_FAILED = "TaskSetFailed"
@@ -43,8 +43,8 @@ class Action(StrEnum):
 class EventRule:
     """One entry of an event policy."""
 
-    event: Event
-    action: Action
+    event: RoleEvent
+    action: RoleAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Role:
     replicas: int = 1
     min_succeeded: int = 1
     max_failed: int = 1
-    event_policy: tuple[EventRule, ...] = (EventRule(Event.ROLE_FAILED, Action.TASKSET_FAILED),)
+    event_policy: tuple[EventRule, ...] = (EventRule(RoleEvent.ROLE_FAILED, RoleAction.TASKSET_FAILED),)
     retry: RetryPolicy = RetryPolicy()
 
 
@@ -138,10 +138,10 @@ def _role(role: Mapping[str, Any]) -> Role:
 
 
 def _events(entries: Any) -> tuple[EventRule, ...]:
-    rules = tuple(EventRule(Event(entry["event"]), Action(entry["action"])) for entry in entries)
-    if any(rule.event in (Event.ROLE_FAILED, Event.ROLE_COMPLETED) for rule in rules):
+    rules = tuple(EventRule(RoleEvent(entry["event"]), RoleAction(entry["action"])) for entry in entries)
+    if any(rule.event in (RoleEvent.ROLE_FAILED, RoleEvent.ROLE_COMPLETED) for rule in rules):
         return rules
-    return (*rules, EventRule(Event.ROLE_FAILED, Action.TASKSET_FAILED))
+    return (*rules, EventRule(RoleEvent.ROLE_FAILED, RoleAction.TASKSET_FAILED))
 
 
 def _retry(holder: Mapping[str, Any]) -> RetryPolicy:

@@ -8,12 +8,10 @@ from typing import Any, TypeVar
 
 from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset.additive import COMMANDS, CONTAINERS, FROZEN, pattern_of
-from pipeline_core.taskset.change import Change, Entry, Insert, Prepend
+from pipeline_core.taskset.change import Entry, Insert, Prepend, TaskSetChange, apply
 from pipeline_core.taskset.document import SIDECARS, sidecars
-from pipeline_core.taskset.lists import identity, merge_key
-from pipeline_core.taskset.patch import apply
 from pipeline_core.taskset.schema import check
-from pipeline_core.taskset.values import Json, at, equal, shown
+from pipeline_core.taskset.values import Json, at, equal, identity, merge_key, shown
 from pipeline_core.validation.errors import Path, path_text
 
 E = TypeVar("E", bound=Entry)
@@ -30,7 +28,7 @@ class MergeConflict(WrongParameter):
         super().__init__(f"Two plugins contradict each other: {path} {sentence}; {right}", errors={path: [sentence]})
 
 
-def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, Change]]) -> dict[str, Any]:
+def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]]) -> dict[str, Any]:
     """The TaskSet with the changes of `answers` (plugin key, change; in sequence order) and added containers marked.
 
     The mark is the annotation `pipeline/sidecars` on the role's pod template. Raises MergeConflict, or TaskSetError
@@ -44,7 +42,7 @@ def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, Change]]) ->
     return document
 
 
-def merge(base: Mapping[str, Any], answers: Sequence[tuple[str, Change]]) -> Change:
+def merge(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]]) -> TaskSetChange:
     """The changes joined in the order given, which is the plugins' sequence. Raises MergeConflict.
 
     New list elements stand, by sequence, before the old ones when their plugin put them before the first, else after.
@@ -64,7 +62,7 @@ def merge(base: Mapping[str, Any], answers: Sequence[tuple[str, Change]]) -> Cha
     entries += [Prepend(path, "".join(texts)) for path, texts in prepends.items()]
     for path, given in inserts.items():
         entries += _inserted(path, len(at(base, path)), given)
-    return Change(tuple(entries))
+    return TaskSetChange(tuple(entries))
 
 
 def _union(path: Path, given: Sequence[tuple[str, Json]]) -> Json:
@@ -111,7 +109,7 @@ def _distinct(path: Path, given: Sequence[tuple[str, Json]]) -> list[int]:
     return kept
 
 
-def _mark_sidecars(document: dict[str, Any], change: Change) -> None:
+def _mark_sidecars(document: dict[str, Any], change: TaskSetChange) -> None:
     """Note the containers that were added in the document, which is this function's own to alter."""
     added: dict[int, list[str]] = {}
     for entry in change.entries:

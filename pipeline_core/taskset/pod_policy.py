@@ -12,9 +12,7 @@ from posixpath import normpath
 from typing import Any
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.taskset.lists import identified
-from pipeline_core.taskset.problems import Problem, told
-from pipeline_core.taskset.values import Json, at, frozen, shown
+from pipeline_core.taskset.values import FieldError, Json, at, collect_errors, frozen, identified, shown
 from pipeline_core.validation.errors import Path
 
 CAPABILITIES = frozenset(
@@ -91,7 +89,7 @@ def check_added(base: Mapping[str, Any], answer: Mapping[str, Any], policy: PodP
     _refuse((path, text) for path, text in _all(answer, policy) if _fingerprint(answer, path) not in before)
 
 
-def violations(template: Mapping[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+def violations(template: Mapping[str, Any], policy: PodPolicy) -> Iterator[FieldError]:
     """Where a pod template breaks the baseline, and what would be right there. Paths begin at the template."""
     pod = template["spec"]
     for key in ("hostNetwork", "hostPID", "hostIPC"):
@@ -108,7 +106,7 @@ def violations(template: Mapping[str, Any], policy: PodPolicy) -> Iterator[Probl
             yield from _container(container, ("spec", kind, index))
 
 
-def _all(taskset: Mapping[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+def _all(taskset: Mapping[str, Any], policy: PodPolicy) -> Iterator[FieldError]:
     for index, role in enumerate(taskset["spec"]["roles"]):
         for path, text in violations(role["template"], policy):
             yield ("spec", "roles", index, "template", *path), text
@@ -118,12 +116,14 @@ def _fingerprint(taskset: Mapping[str, Any], path: Path) -> Any:
     return identified(taskset, path), frozen(at(taskset, path))
 
 
-def _refuse(problems: Iterable[Problem]) -> None:
-    if found := told(problems):
-        raise PodPolicyError(f"The pod policy (baseline) does not allow this: {found[0]}", errors=found[1])
+def _refuse(found: Iterable[FieldError]) -> None:
+    if errors := collect_errors(found):
+        raise PodPolicyError(
+            f"The pod policy (baseline) does not allow this: {errors.sentence(' ')}", errors=errors.by_path
+        )
 
 
-def _container(container: Json, path: Path) -> Iterator[Problem]:
+def _container(container: Json, path: Path) -> Iterator[FieldError]:
     yield from _security(container, path)
     context, where = _inner(container, "securityContext"), (*path, "securityContext")
     yield from _only(context, "privileged", _unset, "false, or to leave it out", where)
@@ -137,14 +137,14 @@ def _container(container: Json, path: Path) -> Iterator[Problem]:
     yield from _host_calls(container, path)
 
 
-def _host_calls(container: Json, path: Path) -> Iterator[Problem]:
+def _host_calls(container: Json, path: Path) -> Iterator[FieldError]:
     """Probes and lifecycle handlers may call the pod only."""
     for keys in _HANDLERS:
         for kind in ("httpGet", "tcpSocket"):
             yield from _only(_inner(container, *keys, kind), "host", _unset, "to leave it out", (*path, *keys, kind))
 
 
-def _security(holder: Json, path: Path) -> Iterator[Problem]:
+def _security(holder: Json, path: Path) -> Iterator[FieldError]:
     """The controls that a pod's and a container's security context have in common."""
     context, where = _inner(holder, "securityContext"), (*path, "securityContext")
     windows = _inner(context, "windowsOptions")
@@ -158,7 +158,7 @@ def _security(holder: Json, path: Path) -> Iterator[Problem]:
         yield from _only(_inner(context, profile), "type", _among(PROFILES), right, (*where, profile))
 
 
-def _annotations(template: Json) -> Iterator[Problem]:
+def _annotations(template: Json) -> Iterator[FieldError]:
     for key, value in _inner(template, "metadata", "annotations").items():
         allowed = isinstance(value, str) and (value in ("", "runtime/default") or value.startswith("localhost/"))
         if key.startswith(APPARMOR_ANNOTATION) and not allowed:
@@ -166,7 +166,7 @@ def _annotations(template: Json) -> Iterator[Problem]:
             yield ("metadata", "annotations", key), f"is {shown(value)}; right would be: {right}"
 
 
-def _host_path(volume: Json, policy: PodPolicy, path: Path) -> Iterator[Problem]:
+def _host_path(volume: Json, policy: PodPolicy, path: Path) -> Iterator[FieldError]:
     if not isinstance(volume, dict) or volume.get("hostPath") is None:
         return
     host_path = _inner(volume, "hostPath")
@@ -181,7 +181,7 @@ def _host_path(volume: Json, policy: PodPolicy, path: Path) -> Iterator[Problem]
     yield (*path, *at_fault), f"is the host's {shown(wanted)}; right would be: {right}"
 
 
-def _only(holder: Json, key: str, allowed: Callable[[Json], bool], right: str, path: Path) -> Iterator[Problem]:
+def _only(holder: Json, key: str, allowed: Callable[[Json], bool], right: str, path: Path) -> Iterator[FieldError]:
     value = holder.get(key) if isinstance(holder, dict) else None
     if value is not None and not allowed(value):
         yield (*path, key), f"is {shown(value)}; right would be: {right}"

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
 from pipeline_core.common.strict_json import NotStrict, parse
 from pipeline_core.validation.texts import shown
+
+OUTPUT_FILE, METRICS_FILE = "/output", "/metric.json"
+"""The files in which a container leaves its text for the tasks that follow, and its metrics."""
+
+MAX_OUTPUT = 4096
+"""Bytes of `/output`: as much as a Kubernetes termination message carries."""
+
+MAX_METRICS = 1024 * 1024
+"""Bytes of `/metric.json`."""
 
 ECHART = "echart"
 METRICS: Mapping[str, tuple[str, ...]] = {

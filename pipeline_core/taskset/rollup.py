@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pipeline_core.states import ReplicaState
-from pipeline_core.taskset.document import Action, Event, Role
+from pipeline_core.taskset.document import Role, RoleAction, RoleEvent
 
-_EVENTS = {ReplicaState.SUCCEEDED: Event.ROLE_SUCCEEDED, ReplicaState.FAILED: Event.ROLE_FAILED}
-_VERDICTS = {Action.TASKSET_SUCCEEDED: ReplicaState.SUCCEEDED, Action.TASKSET_FAILED: ReplicaState.FAILED}
+_EVENTS = {ReplicaState.SUCCEEDED: RoleEvent.ROLE_SUCCEEDED, ReplicaState.FAILED: RoleEvent.ROLE_FAILED}
+_VERDICTS = {RoleAction.TASKSET_SUCCEEDED: ReplicaState.SUCCEEDED, RoleAction.TASKSET_FAILED: ReplicaState.FAILED}
 _UNDECIDED: Mapping[str, ReplicaState] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TaskSetVerdict:
     """How one attempt of a TaskSet ended, why, as a sentence, and which role caused it, if a single one did."""
 
     state: ReplicaState
@@ -33,7 +33,7 @@ class RollUp:
 
     roles: Mapping[str, ReplicaState]
     state: ReplicaState
-    verdict: Verdict | None
+    verdict: TaskSetVerdict | None
     stop: frozenset[tuple[str, int]]
 
 
@@ -58,7 +58,7 @@ def role_state(
     return ReplicaState.WAITING
 
 
-def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> Verdict | None:
+def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> TaskSetVerdict | None:
     """How the TaskSet ends by its roles' states, None while it goes on.
 
     The roles are asked in the document's order, the rules of each in theirs: the first that decides wins.
@@ -70,8 +70,10 @@ def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -
         return None
     for role in roles:
         if states[role.name] is not ReplicaState.SUCCEEDED:
-            return Verdict(ReplicaState.FAILED, f"all roles ended, and role {role.name} {_how(states[role.name])}")
-    return Verdict(ReplicaState.SUCCEEDED, "all roles succeeded")
+            return TaskSetVerdict(
+                ReplicaState.FAILED, f"all roles ended, and role {role.name} {_how(states[role.name])}"
+            )
+    return TaskSetVerdict(ReplicaState.SUCCEEDED, "all roles succeeded")
 
 
 def taskset_state(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> ReplicaState:
@@ -86,7 +88,7 @@ def roll_up(
     roles: Sequence[Role],
     replicas: Mapping[str, Sequence[ReplicaState]],
     before: Mapping[str, ReplicaState] = _UNDECIDED,
-    verdict: Verdict | None = None,
+    verdict: TaskSetVerdict | None = None,
 ) -> RollUp:
     """Everything that follows from the states of all replicas of one attempt.
 
@@ -117,13 +119,13 @@ def _going_on(
     )
 
 
-def _decided_by(role: Role, state: ReplicaState) -> Verdict | None:
+def _decided_by(role: Role, state: ReplicaState) -> TaskSetVerdict | None:
     if state not in _EVENTS:
         return None
     for rule in role.event_policy:
-        if rule.event in (_EVENTS[state], Event.ROLE_COMPLETED) and rule.action is not Action.NO_ACTION:
+        if rule.event in (_EVENTS[state], RoleEvent.ROLE_COMPLETED) and rule.action is not RoleAction.NO_ACTION:
             verdict = _VERDICTS.get(rule.action, state)
-            return Verdict(verdict, f"role {role.name} {_how(state)} ({rule.event} → {rule.action})", role.name)
+            return TaskSetVerdict(verdict, f"role {role.name} {_how(state)} ({rule.event} → {rule.action})", role.name)
     return None
 
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator, ValidationError
 
 from pipeline_core.errors import WrongParameter
+from pipeline_core.settings import settings
 from pipeline_core.taskset import document as taskset_document
-from pipeline_core.taskset.problems import Problem, told
-from pipeline_core.taskset.values import Json, shown, unusable
+from pipeline_core.taskset.values import FieldError, Json, collect_errors, shown, unusable
 from pipeline_core.validation.errors import Path, path_text
 
 MAX_BYTES = 900 * 1024
@@ -36,7 +36,7 @@ def check(document: Json) -> None:
     """Make sure that `document`, any JSON value, is a TaskSet that can run.
 
     Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most
-    `problems.MAX_ERRORS`.
+    `values.MAX_ERRORS`.
     """
     if junk := unusable(document):
         _refuse([junk])
@@ -56,17 +56,17 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(schema())
 
 
-def _refuse(problems: Iterable[Problem]) -> None:
-    if found := told(problems):
-        raise TaskSetError(f"The TaskSet is wrong: {found[0]}", errors=found[1])
+def _refuse(found: Iterable[FieldError]) -> None:
+    if errors := collect_errors(found):
+        raise TaskSetError(f"The TaskSet is wrong: {errors.sentence(' ')}", errors=errors.by_path)
 
 
-def _against_schema(document: Json) -> Iterator[Problem]:
+def _against_schema(document: Json) -> Iterator[FieldError]:
     for error in _validator().iter_errors(document):
-        yield _told(error)
+        yield _described(error)
 
 
-def _told(error: ValidationError) -> Problem:
+def _described(error: ValidationError) -> FieldError:
     path, part = tuple(error.absolute_path), cast(dict[str, Any], error.schema)
     if error.validator == "required":
         # The library reports each missing key by itself, in the schema's order, but names it in its message only.
@@ -76,7 +76,7 @@ def _told(error: ValidationError) -> Problem:
     return path, f"is {shown(error.instance)}; right would be: {part['description']}"
 
 
-def _against_rules(document: Mapping[str, Any]) -> Iterator[Problem]:
+def _against_rules(document: Mapping[str, Any]) -> Iterator[FieldError]:
     """What a schema cannot say: names that must be unique, and numbers that bound each other."""
     entries = document["spec"]["roles"]
     roles: Path = ("spec", "roles")
@@ -89,7 +89,7 @@ def _against_rules(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _pod((*roles, index, "template", "spec"), entries[index]["template"]["spec"])
 
 
-def _pod(path: Path, pod: Mapping[str, Any]) -> Iterator[Problem]:
+def _pod(path: Path, pod: Mapping[str, Any]) -> Iterator[FieldError]:
     containers: list[tuple[Path, Mapping[str, Any]]] = [
         ((*path, kind, index), container)
         for kind in ("initContainers", "containers")
@@ -109,10 +109,22 @@ def _pod(path: Path, pod: Mapping[str, Any]) -> Iterator[Problem]:
                 yield (*at, "name"), f"is {shown(mount['name'])}; right would be: the name of one of the pod's volumes"
 
 
-def _repeated(named: Iterable[tuple[Path, Hashable]]) -> Iterator[Problem]:
+def _repeated(named: Iterable[tuple[Path, Hashable]]) -> Iterator[FieldError]:
     first: dict[Hashable, Path] = {}
     for path, name in named:
         if name in first:
             yield path, f"is {shown(name)}, as is {path_text(first[name])}; right would be: each name once"
         else:
             first[name] = path
+
+
+def allowed_namespace(namespace: str, path: str) -> str:
+    """The namespace, if jobs may run there. Raises WrongParameter, naming `path` and those that they may run in."""
+    allowed = settings().namespaces
+    if namespace not in allowed:
+        listed = ", ".join(allowed)
+        raise WrongParameter(
+            f'{path}: "{namespace}" is not one of the namespaces that jobs may run in: {listed}.',
+            errors={path: [f"must be one of {listed}"]},
+        )
+    return namespace

@@ -1,14 +1,19 @@
-"""JSON values: their equality, and what none of them may contain."""
+"""JSON values: their equality, what identifies the elements of lists, what no value may contain, and errors by path.
+
+The keys of list elements are those of a strategic merge patch, `x-kubernetes-list-map-keys` in the Kubernetes API reference.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
-from pipeline_core.validation.errors import Path
+from pipeline_core.validation.errors import Path, ValidationErrors, path_text
 
 Json = Any
 """None, a boolean, a number, a text, a list or a dictionary with texts as keys: what `json.loads` gives."""
@@ -87,3 +92,62 @@ def _problem(value: Json) -> str | None:
     elif value is not None and not isinstance(value, bool | int | float | dict | list):
         return f"is a {type(value).__name__}, which is no JSON value"
     return None
+
+
+MERGE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "containers": ("name",),
+        "initContainers": ("name",),
+        "volumes": ("name",),
+        "env": ("name",),
+        "imagePullSecrets": ("name",),
+        "roles": ("name",),
+        "volumeMounts": ("mountPath",),
+        "ports": ("containerPort", "protocol"),
+        "hostAliases": ("ip",),
+    }
+)
+"""Name of a list → the fields that together name one of its elements."""
+
+_DEFAULTS = {"protocol": "TCP"}
+
+
+def merge_key(field: str | int, element: Json) -> tuple[Hashable, ...] | None:
+    """What names `element` in the list called `field`; None when such elements have no name."""
+    keys = MERGE_KEYS.get(field) if isinstance(field, str) else None
+    if keys is None or not isinstance(element, dict):
+        return None
+    values = [element.get(key) or _DEFAULTS.get(key) for key in keys]
+    return None if None in values else tuple(map(frozen, values))
+
+
+def identity(field: str | int, element: Json) -> Hashable:
+    """Equal for two elements of the list called `field` when they stand for the same thing."""
+    key = merge_key(field, element)
+    return ("equal", frozen(element)) if key is None else ("key", key)
+
+
+def identified(document: Json, path: Path) -> tuple[Hashable, ...]:
+    """`path` with each index replaced by its element's identity: it survives elements being added before it."""
+    parts: list[Hashable] = []
+    field: str | int = ""
+    for part in path:
+        document = document[part]
+        parts.append(identity(field, document) if isinstance(part, int) else part)
+        field = part
+    return tuple(parts)
+
+
+MAX_ERRORS = 20
+"""How many errors one check reports at most."""
+
+FieldError = tuple[Path, str]
+"""A path, and a sentence of which it is the subject."""
+
+
+def collect_errors(found: Iterable[FieldError]) -> ValidationErrors:
+    """The first MAX_ERRORS errors; nothing beyond them is looked for."""
+    errors = ValidationErrors()
+    for path, sentence in islice(found, MAX_ERRORS):
+        errors.add(path_text(path), sentence)
+    return errors

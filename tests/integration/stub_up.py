@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline_cli.up import up
-from pipeline_core import clusters
+from pipeline_core.clusters import factory
 from pipeline_up.plan import Plan
 from pipeline_up.service import Service
 
@@ -59,6 +59,6 @@ class NoCluster:
 
 
 if __name__ == "__main__":
-    clusters.cluster = NoCluster  # type: ignore[assignment]
+    factory.cluster = NoCluster  # type: ignore[assignment]
     Plan.services = services  # type: ignore[method-assign]
     up()

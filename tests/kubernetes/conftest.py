@@ -18,7 +18,7 @@ from pipeline_core.clusters.base import Cluster
 from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.rules import Limits
+from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from tests.kubernetes.apiserver import RunningServer, running_api_server
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE, Runnable
@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
 collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_kubernetes_node.py"]
-LIMITS = Limits(timedelta(seconds=300), timedelta(days=7))
+LIMITS = WaitLimits(timedelta(seconds=300), timedelta(days=7))
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,9 @@ def namespace(api: Api) -> str:
     return name
 
 
-def make_driver(api: Api, root: Path, namespace: str, limits: Limits = LIMITS, wait: float = 0.0) -> KubernetesCluster:
+def make_driver(
+    api: Api, root: Path, namespace: str, limits: WaitLimits = LIMITS, wait: float = 0.0
+) -> KubernetesCluster:
     return KubernetesCluster(
         "there",
         api,

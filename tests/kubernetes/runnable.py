@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from threading import Event
 from typing import Any
 
-from pipeline_core.clusters.base import LogLine, LogQuery, Observation, ReplicaKey, Result, Unit
+from pipeline_core.clusters.base import LaunchRequest, LogLine, LogQuery, Observation, ReplicaKey, ReplicaResult
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from tests.waiting import wait_for
 
@@ -23,7 +23,7 @@ class Runnable:
         self.name = driver.name
         self.platform = driver.platform
 
-    def launch(self, unit: Unit) -> Observation:
+    def launch(self, unit: LaunchRequest) -> Observation:
         self._launched.add(unit.job_id)
         taskset: Any = copy.deepcopy(unit.taskset)
         for role in taskset["spec"]["roles"]:
@@ -31,7 +31,7 @@ class Runnable:
             for container in (*spec.get("initContainers", ()), *spec["containers"]):
                 container.update(IMAGE)
         return self._driver.launch(
-            Unit(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
+            LaunchRequest(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
         )
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
@@ -40,8 +40,8 @@ class Runnable:
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         return self._driver.watch(stop)
 
-    def told(self, job_id: str) -> Observation | None:
-        return self._driver.told(job_id)
+    def cached_observation(self, job_id: str) -> Observation | None:
+        return self._driver.cached_observation(job_id)
 
     def end(self, job_id: str) -> bool:
         return self._driver.end(job_id)
@@ -49,7 +49,7 @@ class Runnable:
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         return self._driver.logs(job_id, query)
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         return self._driver.results(job_id)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:

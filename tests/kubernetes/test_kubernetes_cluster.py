@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import (
-    ClusterAway,
     ClusterError,
+    ClusterUnavailable,
     ForeignObject,
+    LaunchRequest,
     LogQuery,
     ReplicaKey,
     ReplicaReport,
     StillEnding,
-    Unit,
 )
 from pipeline_core.clusters.kubernetes.api import MERGE, Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.rules import Limits
+from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import container, role, seen
 from tests.integration.clusters.support import unit as default_unit
@@ -39,9 +39,9 @@ POD = "job-worker-0-0-0"
 def make(namespace: str) -> Any:
     """Makes units in the test's namespace."""
 
-    def make_unit(*roles: dict[str, Any], replicas: int = 1, tries: Any = None, **fields: Any) -> Unit:
+    def make_unit(*roles: dict[str, Any], replicas: int = 1, tries: Any = None, **fields: Any) -> LaunchRequest:
         made = default_unit("job", *(roles or (role("worker", container("true"), replicas=replicas),)), **fields)
-        return Unit(made.job_id, namespace, made.user_id, made.taskset, made.attempt, tries)
+        return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, made.attempt, tries)
 
     return make_unit
 
@@ -140,7 +140,7 @@ def test_a_control_unit_that_goes_while_a_job_is_looked_at_is_asked_for_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(api, "request", request)
-        with pytest.raises(ClusterAway):
+        with pytest.raises(ClusterUnavailable):
             driver.observe("job")
     assert driver.observe("job") is None
 
@@ -233,7 +233,7 @@ def test_a_stop_during_a_launch_is_seen_by_the_launch(
 def test_an_image_that_cannot_be_had_fails_its_replica_for_good(
     api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
 ) -> None:
-    driver = make_driver(api, tmp_path, namespace, Limits(timedelta(seconds=60), timedelta(days=1)))
+    driver = make_driver(api, tmp_path, namespace, WaitLimits(timedelta(seconds=60), timedelta(days=1)))
     driver.launch(make())
     early = stamp(datetime.now(UTC) - timedelta(seconds=61))
     kubelet.report(POD, "Pending", {"main": waiting("ErrImagePull", "no such image")}, startTime=early)
@@ -246,7 +246,7 @@ def test_an_image_that_cannot_be_had_fails_its_replica_for_good(
 def test_a_pod_that_no_node_takes_is_given_up_and_removed(
     api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
 ) -> None:
-    driver = make_driver(api, tmp_path, namespace, Limits(timedelta(seconds=60), timedelta(0)))
+    driver = make_driver(api, tmp_path, namespace, WaitLimits(timedelta(seconds=60), timedelta(0)))
     driver.launch(make())
     wait_for(lambda: only(driver).state is ReplicaState.FAILED)
     assert only(driver).reason == "Unschedulable"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import LogQuery, StillEnding, Unit
+from pipeline_core.clusters.base import LaunchRequest, LogQuery, StillEnding
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.archive import Archive
-from pipeline_core.clusters.kubernetes.collecting import Collector
+from pipeline_core.clusters.kubernetes.archiving import Collector
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import container, role, seen
@@ -40,10 +40,10 @@ def kubelet(api: Api, namespace: str, node: NodeLogs) -> Kubelet:
 
 @pytest.fixture
 def make(namespace: str) -> Any:
-    def make_unit(*containers: dict[str, Any], attempt: int = 0, **spec: Any) -> Unit:
+    def make_unit(*containers: dict[str, Any], attempt: int = 0, **spec: Any) -> LaunchRequest:
         pod = role("worker", *(containers or (container("true"),)), **spec)
         made = default_unit("job", pod, attempt=attempt)
-        return Unit(made.job_id, namespace, made.user_id, made.taskset, attempt)
+        return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, attempt)
 
     return make_unit
 
@@ -312,7 +312,7 @@ def test_logs_that_were_pruned_are_gone_and_the_job_is_known(
 def test_watching_collects_logs_for_as_long_as_it_lasts(
     driver: KubernetesCluster, node: NodeLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline_core.clusters.kubernetes.collecting.ROUND_SECONDS", 0.05)
+    monkeypatch.setattr("pipeline_core.clusters.kubernetes.archiving.ROUND_SECONDS", 0.05)
     node.write(POD, "00Z one")
     stop = threading.Event()
     watched = driver.watch(stop)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway, ReplicaKey, Result, StillEnding, Unit
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, ReplicaKey, ReplicaResult, StillEnding
 from pipeline_core.clusters.kubernetes import results
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
@@ -26,7 +26,7 @@ COLLECTOR = "pipeline-collector"
 
 
 @pytest.fixture
-def launched(namespace: str) -> Unit:
+def launched(namespace: str) -> LaunchRequest:
     """A unit that asks for its results."""
     return collected(replace(script_unit("job", "true"), namespace=namespace))
 
@@ -53,7 +53,7 @@ class Log:
     def read(self, api: Api, namespace: str, pod: str, container: str) -> Iterator[bytes]:
         assert (pod, container) == (POD, COLLECTOR)
         if self.away:
-            raise ClusterAway("the node does not answer")
+            raise ClusterUnavailable("the node does not answer")
         return iter(self.lines)
 
 
@@ -74,7 +74,7 @@ def finish(kubelet: Kubelet, message: str = "", *, code: int = 0, ago: float = 1
 
 
 def test_a_pod_that_is_to_be_collected_from_has_a_collector_which_the_server_takes(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest
 ) -> None:
     driver.launch(launched)
     pod = kubelet.pod(POD)
@@ -85,7 +85,7 @@ def test_a_pod_that_is_to_be_collected_from_has_a_collector_which_the_server_tak
 
 
 def test_the_termination_message_is_the_output_and_the_collectors_log_the_metrics(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     kubelet.report(POD, "Running", {"main": running(), COLLECTOR: running()})
@@ -95,14 +95,14 @@ def test_the_termination_message_is_the_output_and_the_collectors_log_the_metric
     assert left(driver, "job") == ()
     log.hand_over(b'{"series": []}')
     finish(kubelet, "a\n")
-    assert left(driver, "job") == (Result("worker", 0, output=b"a\n", metrics=b'{"series": []}'),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"a\n", metrics=b'{"series": []}'),)
     assert left(driver, "other") == ()
     wait_for(lambda: driver.delete("job"))
     assert left(driver, "job") == ()
 
 
 def test_a_pod_that_left_nothing_has_no_result(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     log.hand_over(b"")
@@ -120,25 +120,25 @@ def test_a_taskset_that_does_not_ask_is_not_collected_from(
 
 
 def test_without_a_collector_the_output_comes_with_why_there_are_no_metrics(
-    plain: KubernetesCluster, kubelet: Kubelet, launched: Unit
+    plain: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest
 ) -> None:
     plain.launch(launched)
     assert len(kubelet.pod(POD)["spec"]["containers"]) == 1
     kubelet.finish(POD, message="a")
-    assert left(plain, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NO_COLLECTOR),)
+    assert left(plain, "job") == (ReplicaResult("worker", 0, output=b"a", metrics_problem=results.NO_COLLECTOR),)
 
 
 def test_the_message_of_a_container_that_failed_is_not_its_output(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     log.hand_over(b"[]")
     finish(kubelet, "the end of its log", code=3)
-    assert left(driver, "job") == (Result("worker", 0, metrics=b"[]"),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, metrics=b"[]"),)
 
 
 def test_an_output_that_the_node_may_have_cut_is_a_problem(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     log.hand_over(b"")
@@ -146,11 +146,11 @@ def test_an_output_that_the_node_may_have_cut_is_a_problem(
     (found,) = left(driver, "job")
     assert (found.output, "4096 bytes or more" in found.output_problem) == (None, True)
     finish(kubelet, "x" * 4095)
-    assert left(driver, "job") == (Result("worker", 0, output=b"x" * 4095),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"x" * 4095),)
 
 
 def test_only_the_latest_try_speaks_for_its_replica(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     log.hand_over(b"[]")
@@ -162,24 +162,24 @@ def test_only_the_latest_try_speaks_for_its_replica(
 
 
 def test_what_a_collector_has_not_printed_yet_is_waited_for(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     finish(kubelet, "a", ago=0)
     with pytest.raises(StillEnding):
         left(driver, "job")
     finish(kubelet, "a", ago=10)
-    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
 
 
 def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, launched: Unit, log: Log
+    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     patient = make_driver(api, tmp_path, namespace, wait=60.0)
     patient.launch(launched)
     log.away = True
     finish(kubelet, "a")
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         left(patient, "job")
     finish(kubelet, "a", ago=70)
     (found,) = left(patient, "job")
@@ -187,7 +187,7 @@ def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
 
 
 def test_a_collector_that_is_not_seen_to_end_does_not_keep_its_replica(
-    driver: KubernetesCluster, kubelet: Kubelet, launched: Unit, log: Log
+    driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)
     kubelet.report(POD, "Running", {"main": ended(10, message="a"), COLLECTOR: running()})
@@ -195,6 +195,6 @@ def test_a_collector_that_is_not_seen_to_end_does_not_keep_its_replica(
     notes = {"pipeline/ending-for": "SidecarsEnding", "pipeline/ending-since": long_ago}
     kubelet.annotate(POD, notes)
     assert seen(driver, "job").replicas[0].state is ReplicaState.SUCCEEDED
-    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"a", metrics_problem=results.NOT_HANDED_OVER),)
     log.hand_over(b"[]")
-    assert left(driver, "job") == (Result("worker", 0, output=b"a", metrics=b"[]"),)
+    assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"a", metrics=b"[]"),)

@@ -11,7 +11,7 @@ import kubernetes.config
 import pytest
 import yaml
 
-from pipeline_core.clusters.base import ClusterAway, LogQuery, ReplicaKey, StillEnding, Unit
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, LogQuery, ReplicaKey, StillEnding
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
@@ -69,8 +69,8 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     driver = make_driver(account, tmp_path, namespace)
     made = script_unit("job", "true", count=2)
 
-    def unit(attempt: int) -> Unit:
-        return Unit("job", namespace, "u1", made.taskset, attempt)
+    def unit(attempt: int) -> LaunchRequest:
+        return LaunchRequest("job", namespace, "u1", made.taskset, attempt)
 
     def launches(attempt: int) -> bool:
         try:
@@ -108,7 +108,7 @@ def _take_pod_of_another(driver: KubernetesCluster, kubelet: Kubelet, namespace:
     """Look at a pod by its name, which takes an object in the way."""
     kubelet.create("other-worker-0-0-0")
     with pytest.raises(Exception, match="does not belong"):
-        driver.launch(Unit("other", namespace, "u1", script_unit("other", "true").taskset))
+        driver.launch(LaunchRequest("other", namespace, "u1", script_unit("other", "true").taskset))
     wait_for(lambda: driver.delete("other"))
 
 
@@ -127,7 +127,7 @@ def test_other_namespaces_are_closed(account: Noting) -> None:
 
 def test_missing_rights_make_jobs_wait(account: Noting, tmp_path: Path) -> None:
     driver = make_driver(account, tmp_path, "default")
-    with pytest.raises(ClusterAway, match="lacks rights"):
+    with pytest.raises(ClusterUnavailable, match="lacks rights"):
         driver.launch(script_unit("job", "true"))
-    with pytest.raises(ClusterAway, match="lacks rights"):
+    with pytest.raises(ClusterUnavailable, match="lacks rights"):
         next(driver.watch(threading.Event()))

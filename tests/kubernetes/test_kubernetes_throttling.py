@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway, Unit
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest
 from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
@@ -37,9 +37,9 @@ def behind(proxy: Proxy, tmp_path: Path, namespace: str) -> KubernetesCluster:
 
 
 @pytest.fixture
-def job(namespace: str) -> Unit:
+def job(namespace: str) -> LaunchRequest:
     made = script_unit("job", "true")
-    return Unit("job", namespace, "u1", made.taskset)
+    return LaunchRequest("job", namespace, "u1", made.taskset)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable
             try:
                 for names in driver.watch(stop):
                     heard.extend(names)
-            except ClusterAway:
+            except ClusterUnavailable:
                 stop.wait(0.1)
 
     thread = threading.Thread(target=listen, daemon=True)
@@ -72,41 +72,47 @@ def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_an_overloaded_server_is_asked_again(proxy: Proxy, behind: KubernetesCluster, job: Unit, status: int) -> None:
+def test_an_overloaded_server_is_asked_again(
+    proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest, status: int
+) -> None:
     proxy.answers = [(status, {})] * 2
     assert behind.launch(job).replicas[0].state is ReplicaState.WAITING
 
 
-def test_it_is_asked_again_when_it_says_so_and_not_before(proxy: Proxy, behind: KubernetesCluster, job: Unit) -> None:
+def test_it_is_asked_again_when_it_says_so_and_not_before(
+    proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest
+) -> None:
     proxy.answers = [(429, {"Retry-After": "2"})]
     began = time.monotonic()
     behind.launch(job)
     assert time.monotonic() - began >= 2
 
 
-def test_a_server_that_asks_for_a_long_pause_is_away(proxy: Proxy, behind: KubernetesCluster, job: Unit) -> None:
+def test_a_server_that_asks_for_a_long_pause_is_away(
+    proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest
+) -> None:
     proxy.always = (429, {"Retry-After": "600"})
-    with pytest.raises(ClusterAway, match="the proxy says 429"):
+    with pytest.raises(ClusterUnavailable, match="the proxy says 429"):
         behind.launch(job)
     assert len(proxy.asked) == 1, "nobody sleeps that long, and nobody asks before"
 
 
 def test_a_server_that_never_recovers_is_away_and_nothing_is_lost(
-    proxy: Proxy, behind: KubernetesCluster, kubelet: Kubelet, job: Unit
+    proxy: Proxy, behind: KubernetesCluster, kubelet: Kubelet, job: LaunchRequest
 ) -> None:
     behind.launch(job)
     kubelet.run(POD)
     for condition in ("always", "cut"):
         proxy.always, proxy.cut = ((503, {}), False) if condition == "always" else (None, True)
         for ask in (lambda: behind.observe("job"), lambda: behind.delete("job"), lambda: behind.launch(job)):
-            with pytest.raises(ClusterAway):
+            with pytest.raises(ClusterUnavailable):
                 ask()
     proxy.always, proxy.cut = None, False
     assert seen(behind, "job").replicas[0].state is ReplicaState.RUNNING
 
 
 def test_a_server_that_does_not_answer_is_given_up(
-    proxy: Proxy, behind: KubernetesCluster, job: Unit, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.launch(job)
     real = Api.open
@@ -117,7 +123,7 @@ def test_a_server_that_does_not_answer_is_given_up(
     monkeypatch.setattr(Api, "open", impatient)
     proxy.hangs = True
     began = time.monotonic()
-    with pytest.raises(ClusterAway, match="cannot be reached"):
+    with pytest.raises(ClusterUnavailable, match="cannot be reached"):
         behind.observe("job")
     assert time.monotonic() - began < HANG_SECONDS
     proxy.hangs = False
@@ -128,7 +134,7 @@ def test_a_connection_that_was_dropped_silently_is_renewed(
     proxy: Proxy,
     behind: KubernetesCluster,
     kubelet: Kubelet,
-    job: Unit,
+    job: LaunchRequest,
     stop: threading.Event,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,18 +147,23 @@ def test_a_connection_that_was_dropped_silently_is_renewed(
     kubelet.run(POD)
     proxy.silent = threading.Event()
     wait("job")
-    assert behind.told("job") is not None
+    assert behind.cached_observation("job") is not None
 
 
 def test_a_watch_survives_that_its_server_is_killed_and_started_anew(
-    api_server: RunningServer, api: Api, driver: KubernetesCluster, kubelet: Kubelet, job: Unit, stop: threading.Event
+    api_server: RunningServer,
+    api: Api,
+    driver: KubernetesCluster,
+    kubelet: Kubelet,
+    job: LaunchRequest,
+    stop: threading.Event,
 ) -> None:
     driver.launch(job)
     wait, thread = heard_of(driver, stop)
     wait("job")
     for number in range(2):
         api_server.kill()
-        with pytest.raises(ClusterAway):
+        with pytest.raises(ClusterUnavailable):
             driver.observe("job")
         api_server.start()
         wait_for(lambda: driver.observe("job"))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway, Unit
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest
 from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.observations import Told
+from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from tests.integration.clusters.support import script_unit
 from tests.kubernetes.conftest import LIMITS
 from tests.kubernetes.kubelet import Kubelet
@@ -25,7 +25,7 @@ Next = Callable[[], str]
 def launch(driver: KubernetesCluster, namespace: str) -> Callable[[str], None]:
     def launch_job(job_id: str) -> None:
         made = script_unit(job_id, "true")
-        driver.launch(Unit(job_id, namespace, "u1", made.taskset))
+        driver.launch(LaunchRequest(job_id, namespace, "u1", made.taskset))
 
     return launch_job
 
@@ -116,7 +116,7 @@ def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears
     with monkeypatch.context() as patch:
         patch.setattr(api._client.rest_client.pool_manager, "request", refused)
         listener.cut()
-        with pytest.raises(ClusterAway, match="nobody listens"):
+        with pytest.raises(ClusterUnavailable, match="nobody listens"):
             list(names)
     launch("meanwhile")
     names = singly(driver.watch(stop))
@@ -158,11 +158,11 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
 
 def test_what_cannot_be_watched_is_away(api: Api, stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     def request(*_: Any, **__: Any) -> Any:
-        raise ClusterAway("gone fishing")
+        raise ClusterUnavailable("gone fishing")
 
     monkeypatch.setattr(api, "request", request)
-    with pytest.raises(ClusterAway, match="gone fishing"):
-        list(watch.changes(api, ["default"], Told(LIMITS), stop))
+    with pytest.raises(ClusterUnavailable, match="gone fishing"):
+        list(watch.changes(api, ["default"], ObservationCache(LIMITS), stop))
 
 
 def test_nothing_is_left_of_a_watch_that_was_stopped(

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed
@@ -107,7 +107,7 @@ class Nodes(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(POLL_SECONDS):
-            with suppress(ClusterAway):
+            with suppress(ClusterUnavailable):
                 for pod in self._api.request("GET", self._path)["items"]:
                     self.uids[pod["metadata"]["name"]].add(pod["metadata"]["uid"])
                     if not self.frozen:

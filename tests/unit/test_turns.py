@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from workers.each_job import MISSES, take_turns
 
 JOBS = [f"j{number}" for number in range(40)]
@@ -21,7 +21,7 @@ def test_one_that_is_away_does_not_keep_the_others_from_theirs() -> None:
 
     def act(job_id: str) -> None:
         if job_id == "j0":
-            raise ClusterAway("its namespace is closed")
+            raise ClusterUnavailable("its namespace is closed")
         seen.append(job_id)
 
     take_turns(JOBS, act)
@@ -34,9 +34,9 @@ def test_a_cluster_that_is_away_is_not_asked_for_each_of_them(jobs: list[str], a
 
     def act(job_id: str) -> None:
         seen.append(job_id)
-        raise ClusterAway("nobody answers")
+        raise ClusterUnavailable("nobody answers")
 
-    with pytest.raises(ClusterAway, match="nobody answers"):
+    with pytest.raises(ClusterUnavailable, match="nobody answers"):
         take_turns(jobs, act)
     assert len(seen) == asked
 

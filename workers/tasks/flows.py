@@ -7,7 +7,7 @@ from functools import wraps
 
 import structlog
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, steps
 from pipeline_core.flows.schedules import backfill_progress, firing
@@ -23,7 +23,7 @@ def or_later(task: Callable[[str], None]) -> Callable[[str], None]:
     def run(of: str) -> None:
         try:
             task(of)
-        except (Unavailable, ClusterAway) as error:
+        except (Unavailable, ClusterUnavailable) as error:
             log.warning("given up for now", error=error.message)
 
     return run

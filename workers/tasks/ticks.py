@@ -12,7 +12,7 @@ import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
@@ -50,7 +50,7 @@ def tick(name: str) -> Callable[[Callable[..., int]], Any]:
             started = time.monotonic()
             try:
                 totals().count(Metric.TICK_ACTIONS, (name,), function(*args))
-            except (Unavailable, ClusterAway, RedisError, OperationalError) as error:
+            except (Unavailable, ClusterUnavailable, RedisError, OperationalError) as error:
                 log.warning("tick given up", tick=name, error=str(error))
             totals().observe(Metric.TICK_SECONDS, (name,), time.monotonic() - started)
 

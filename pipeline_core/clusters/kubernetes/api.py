@@ -15,7 +15,7 @@ import kubernetes.config
 import urllib3
 from kubernetes.config.config_exception import ConfigException
 
-from pipeline_core.clusters.base import ClusterAway, ClusterError
+from pipeline_core.clusters.base import ClusterError, ClusterUnavailable
 from pipeline_core.errors import ConfigurationError
 
 Json = dict[str, Any]
@@ -62,12 +62,12 @@ class Api:
         accept: str = "application/json",
         content: str = "application/json",
     ) -> Json:
-        """The answer. Raises ApiError for answers that asking again would not change, ClusterAway for others."""
+        """The answer. Raises ApiError for answers that asking again would not change, ClusterUnavailable for others."""
         with self.open(method, path, query, body, accept=accept, content=content) as response:
             try:
                 data = response.read()
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise ClusterAway(f"the connection to the cluster broke: {error}") from error
+                raise ClusterUnavailable(f"the connection to the cluster broke: {error}") from error
         found: Json = json.loads(data) if data else {}
         return found
 
@@ -96,14 +96,14 @@ class Api:
             response.release_conn()
 
     def items(self, path: str, selector: str, *, fields: str = "", accept: str = "application/json") -> Iterator[Json]:
-        """The objects of a list; `fields` is a field selector. Raises ApiError, ClusterAway."""
+        """The objects of a list; `fields` is a field selector. Raises ApiError, ClusterUnavailable."""
         for _, items in self.pages(path, selector, fields=fields, accept=accept):
             yield from items
 
     def pages(
         self, path: str, selector: str, size: int = PAGE, *, fields: str = "", accept: str = "application/json"
     ) -> Iterator[tuple[str, list[Json]]]:
-        """The same, page by page, each with the version of the list. There is always one. Raises ApiError, ClusterAway."""
+        """The same, page by page, each with the version of the list. There is always one. Raises ApiError, ClusterUnavailable."""
         query: Json = {"labelSelector": selector, "limit": size, **({"fieldSelector": fields} if fields else {})}
         while True:
             page = self.request("GET", path, query, accept=accept)
@@ -123,11 +123,13 @@ class Api:
                     raise
                 asked = error.retry_after or 0.0
                 if wait is None or asked > LONGEST_PAUSE_SECONDS:
-                    raise ClusterAway(f"the cluster cannot serve requests at present: {error.message}") from error
+                    raise ClusterUnavailable(
+                        f"the cluster cannot serve requests at present: {error.message}"
+                    ) from error
                 wait = max(wait, asked)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if wait is None:
-                    raise ClusterAway(f"the cluster cannot be reached: {error}") from error
+                    raise ClusterUnavailable(f"the cluster cannot be reached: {error}") from error
             # Never before the time that the server named, and not all at once after it.
             self._sleep(wait * random.uniform(1.0, 1.3))
         raise AssertionError("the last try returns or raises")
@@ -182,24 +184,24 @@ def connect(kubeconfig: str, context: str) -> Api:
     return Api(client)
 
 
-def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterAway:
+def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterUnavailable:
     """What a refusal means for a job: for good, or until somebody mends the cluster or the service's rights."""
     message = f"{doing}: {error.message}"
     if error.status == 401 or (error.status == 403 and _RBAC.search(error.message)):
-        return ClusterAway(f"the service lacks rights in the cluster: {message}")
+        return ClusterUnavailable(f"the service lacks rights in the cluster: {message}")
     if error.status == 409 or any(text in error.message for text in _SOON):
-        return ClusterAway(message)
+        return ClusterUnavailable(message)
     return ClusterError(message)
 
 
 @contextmanager
 def refusals(doing: str, *, for_good: bool = False) -> Iterator[None]:
-    """Turns ApiError into ClusterAway; with `for_good`, into ClusterError where asking again would not help."""
+    """Turns ApiError into ClusterUnavailable; with `for_good`, into ClusterError where asking again would not help."""
     try:
         yield
     except ApiError as error:
         found = cluster_error(error, doing)
-        raise found if for_good else ClusterAway(found.message) from error
+        raise found if for_good else ClusterUnavailable(found.message) from error
 
 
 def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:

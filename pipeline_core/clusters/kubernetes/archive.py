@@ -17,7 +17,7 @@ from itertools import takewhile
 
 from fsspec.core import url_to_fs
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 
 SMALL_BYTES = 8 * 1024 * 1024
 MOST_SMALL = 32
@@ -26,7 +26,7 @@ MOST_SMALL = 32
 _NAME = re.compile(r"(?P<place>\d\d)-(?P<container>.+)\.(?P<run>\d{4,})\.(?:log|(?P<span>\d+-\d+)\.piece)")
 
 
-class ArchiveAway(ClusterAway):
+class ArchiveUnavailable(ClusterUnavailable):
     """The archive of logs cannot be used at present."""
 
 
@@ -45,7 +45,7 @@ class RunLog:
 
 
 class Archive:
-    """The archive below `url`. Every method raises ArchiveAway when the place cannot be used at present."""
+    """The archive below `url`. Every method raises ArchiveUnavailable when the place cannot be used at present."""
 
     def __init__(self, url: str) -> None:
         self._files, self._root = url_to_fs(url)
@@ -178,4 +178,4 @@ def _at_hand() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ArchiveAway(f"the archive of logs cannot be used at present: {error}") from error
+        raise ArchiveUnavailable(f"the archive of logs cannot be used at present: {error}") from error

@@ -12,20 +12,27 @@ from typing import Any
 
 from pipeline_core.clusters.base import (
     ForeignObject,
+    LaunchRequest,
     Observation,
     ReplicaKey,
     ReplicaReport,
     StillEnding,
-    Unit,
-    tries,
+    expected_replicas,
 )
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
-from pipeline_core.clusters.kubernetes.diagnosis import end_of_log, tells_little
-from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
-from pipeline_core.clusters.kubernetes.podview import PodView, Step, moment, next_step
-from pipeline_core.clusters.kubernetes.rules import DEADLINE_REASON, SIDECARS_REASON, STOPPED_REASON, Limits
-from pipeline_core.clusters.kubernetes.translation import Judgement, count_results, judge
+from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, AttemptLedger, pack, unpack
+from pipeline_core.clusters.kubernetes.podlogs import end_of_log, tells_little
+from pipeline_core.clusters.kubernetes.pods import EndingStep, PodView, moment, next_step
+from pipeline_core.clusters.kubernetes.rules import (
+    DEADLINE_REASON,
+    SIDECARS_REASON,
+    STOPPED_REASON,
+    Judgement,
+    WaitLimits,
+    count_results,
+    judge,
+)
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import active_deadline, collects
@@ -38,10 +45,10 @@ MOST_DIAGNOSED = 5
 """The first failed replica's log is the job's diagnostics, so not all are asked for theirs."""
 
 
-class Attempt:
+class KubernetesAttempt:
     """Wraps the control unit as it was read; `ledger` follows what is written since."""
 
-    def __init__(self, api: Api, control: Json, limits: Limits) -> None:
+    def __init__(self, api: Api, control: Json, limits: WaitLimits) -> None:
         self._api = api
         self._limits = limits
         self._take(control)
@@ -187,10 +194,10 @@ class Attempt:
 
     # What is done
 
-    def order(self, unit: Unit, maker: objects.PodMaker) -> None:
+    def order(self, request: LaunchRequest, maker: objects.PodMaker) -> None:
         """Make sure that the unit's tries have been created, each once. Raises ApiError, ForeignObject, StillEnding."""
         forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
-        missing = [key for key in tries(unit) if key not in forbidden]
+        missing = [key for key in expected_replicas(request) if key not in forbidden]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             for _ in pool.map(lambda key: self._create(maker.pod(key)), missing):
                 pass
@@ -267,7 +274,7 @@ class Attempt:
         """Delete the control unit, and with it whatever it owns."""
         _gone_is_fine(lambda: self._api.request("DELETE", self._own_path))
 
-    def amend(self, change: Callable[[Ledger], Ledger]) -> None:
+    def amend(self, change: Callable[[AttemptLedger], AttemptLedger]) -> None:
         """Change the ledger, again if somebody else did meanwhile."""
         if change(self.ledger) != self.ledger:
             self._update(
@@ -303,7 +310,7 @@ class Attempt:
         """
         at = now()
         steps = {key: next_step(PodView(pods[key], at)) for key in reasons}
-        leaving = [key for key, step in steps.items() if step in (Step.DELETE, Step.FORCE)]
+        leaving = [key for key, step in steps.items() if step in (EndingStep.DELETE, EndingStep.FORCE)]
         if leaving:
             reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in leaving]
             self.amend(lambda ledger: ledger.with_ended(reports))
@@ -311,14 +318,14 @@ class Attempt:
             for _ in pool.map(lambda key: self._take_step(steps[key], pods[key], reasons[key]), steps):
                 pass
 
-    def _take_step(self, step: Step, pod: Json, reason: str) -> None:
-        if step is Step.ASK:
+    def _take_step(self, step: EndingStep, pod: Json, reason: str) -> None:
+        if step is EndingStep.ASK:
             notes = {objects.ENDING_FOR: reason, objects.ENDING_SINCE: now().isoformat()}
             change = {"metadata": {"annotations": notes}, "spec": {"activeDeadlineSeconds": 1}}
             path = f"{self._path('pods')}/{pod['metadata']['name']}"
             _gone_is_fine(lambda: self._api.request("PATCH", path, body=change, content=MERGE))
-        elif step is not Step.WAIT:
-            self._delete(pod, grace=0 if step is Step.FORCE else None)
+        elif step is not EndingStep.WAIT:
+            self._delete(pod, grace=0 if step is EndingStep.FORCE else None)
 
     def _delete(self, pod: Json, grace: int | None = None) -> None:
         """The very pod that was seen: another of its name stays."""

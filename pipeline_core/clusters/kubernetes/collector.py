@@ -15,8 +15,8 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline_core.clusters.base import MAX_METRICS, METRICS_FILE, OUTPUT_FILE
 from pipeline_core.taskset.document import SIDECARS, counting
+from pipeline_core.taskset.results import MAX_METRICS, METRICS_FILE, OUTPUT_FILE
 
 Json = dict[str, Any]
 

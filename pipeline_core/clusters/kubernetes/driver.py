@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from threading import Event
+from typing import Any
 
 import structlog
+from kubernetes.utils.quantity import parse_quantity
 
 from pipeline_core.clusters.base import (
-    ClusterAway,
+    ClusterUnavailable,
     ForeignObject,
+    LaunchRequest,
     LogLine,
     LogQuery,
     Observation,
     ReplicaKey,
-    Result,
+    ReplicaResult,
+    ReplicaUsage,
     StillEnding,
-    Unit,
 )
-from pipeline_core.clusters.kubernetes import collecting, logs, objects, results, watch
-from pipeline_core.clusters.kubernetes.api import Api, ApiError, refusals
+from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, watch
+from pipeline_core.clusters.kubernetes.api import Api, ApiError, connect, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
-from pipeline_core.clusters.kubernetes.attempt import Attempt
-from pipeline_core.clusters.kubernetes.collecting import Archiving, Collector
-from pipeline_core.clusters.kubernetes.observations import Told
-from pipeline_core.clusters.kubernetes.podview import PodView
-from pipeline_core.clusters.kubernetes.rules import Limits
-from pipeline_core.clusters.kubernetes.usage import usage_of
+from pipeline_core.clusters.kubernetes.archiving import Archiving, Collector
+from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
+from pipeline_core.clusters.kubernetes.objects import JOB
+from pipeline_core.clusters.kubernetes.pods import PodView
+from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.common.clock import now
+from pipeline_core.settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +55,7 @@ class KubernetesCluster:
         archive: Archive,
         *,
         namespaces: Sequence[str],
-        limits: Limits,
+        limits: WaitLimits,
         grace_seconds: float,
         pull_secrets: tuple[str, ...] = (),
         archive_wait: float = 60.0,
@@ -61,37 +66,37 @@ class KubernetesCluster:
         self._archive = archive
         self._namespaces = tuple(namespaces)
         self._limits = limits
-        self._told = Told(limits)
+        self._told = ObservationCache(limits)
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
         self._collector_image = collector_image
 
-    def launch(self, unit: Unit) -> Observation:
+    def launch(self, request: LaunchRequest) -> Observation:
         """May be repeated from wherever it was cut off: what is there is found by its name, and what was there by the
         control unit's ledger."""
-        with refusals(f"launching job {unit.job_id}", for_good=True):
-            control = objects.control_unit(unit)
-            attempts = self._attempts(unit.job_id, (unit.namespace,))
+        with refusals(f"launching job {request.job_id}", for_good=True):
+            control = objects.control_configmap(request)
+            attempts = self._attempts(request.job_id, (request.namespace,))
             for attempt in attempts:
-                _check_owner(attempt, unit)
-            if attempts and attempts[-1].number > unit.attempt:
+                _check_owner(attempt, request)
+            if attempts and attempts[-1].number > request.attempt:
                 return attempts[-1].observe()
-            ended = [self._end(earlier, hurry=True) for earlier in attempts if earlier.number < unit.attempt]
+            ended = [self._end(earlier, hurry=True) for earlier in attempts if earlier.number < request.attempt]
             if not all(ended):
-                raise StillEnding(f"attempt {unit.attempt - 1} of job {unit.job_id} is still ending")
-            current = next((one for one in attempts if one.number == unit.attempt), None)
-            attempt = current or self._create(unit, control)
+                raise StillEnding(f"attempt {request.attempt - 1} of job {request.job_id} is still ending")
+            current = next((one for one in attempts if one.number == request.attempt), None)
+            attempt = current or self._create(request, control)
             if attempt.stopped_at is None:
-                self._ensure_service(unit, attempt)
+                self._ensure_service(request, attempt)
                 maker = objects.PodMaker(
-                    unit,
+                    request,
                     attempt.control,
                     pull_secrets=self._pull_secrets,
                     grace_seconds=self._grace_seconds,
                     collector_image=self._collector_image,
                 )
-                attempt.order(unit, maker)
+                attempt.order(request, maker)
                 attempt.refresh()
                 if attempt.stopped_at is not None:
                     # It was stopped under our hands, and whoever did so may not have seen all pods.
@@ -118,20 +123,20 @@ class KubernetesCluster:
         finally:
             over.set()
 
-    def told(self, job_id: str) -> Observation | None:
+    def cached_observation(self, job_id: str) -> Observation | None:
         return self._told.observation(job_id)
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
         """What lies on a node that cannot be reached is left out, and comes once it can be and the log is followed."""
 
-        def attempts() -> list[Attempt]:
+        def attempts() -> list[KubernetesAttempt]:
             return self._attempts(job_id)
 
         with refusals(f"reading the log of job {job_id}"):
             if objects.is_job_id(job_id):
                 yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         """Only of a TaskSet that asks for it: the file of the termination message cannot be at `/output` in any image."""
         with refusals(f"collecting what job {job_id} left behind"):
             for attempt in self._attempts(job_id)[-1:]:
@@ -176,22 +181,22 @@ class KubernetesCluster:
                 if objects.is_job_id(job_id) and all(attempt.cleared for attempt in self._attempts(job_id)):
                     self._archive.remove(job_id)
 
-    def _attempts(self, job_id: str, namespaces: Sequence[str] = ()) -> list[Attempt]:
+    def _attempts(self, job_id: str, namespaces: Sequence[str] = ()) -> list[KubernetesAttempt]:
         """The attempts that the cluster has of a job, by number."""
         if not objects.is_job_id(job_id):
             return []
         for namespace in namespaces or self._namespaces:
             path = f"/api/v1/namespaces/{namespace}/configmaps"
             found = [
-                Attempt(self._api, control, self._limits)
+                KubernetesAttempt(self._api, control, self._limits)
                 for control in self._api.items(path, f"{objects.JOB}={job_id},{objects.ATTEMPT}")
             ]
             if found:
                 return sorted(found, key=lambda attempt: attempt.number)
         return []
 
-    def _create(self, unit: Unit, control: objects.Json) -> Attempt:
-        path = f"/api/v1/namespaces/{unit.namespace}/configmaps"
+    def _create(self, request: LaunchRequest, control: objects.Json) -> KubernetesAttempt:
+        path = f"/api/v1/namespaces/{request.namespace}/configmaps"
         try:
             made = self._api.request("POST", path, body=control)
         except ApiError as error:
@@ -199,28 +204,28 @@ class KubernetesCluster:
                 raise
             name = control["metadata"]["name"]
             made = self._api.request("GET", f"{path}/{name}")
-            if (made["metadata"].get("labels") or {}).get(objects.JOB) != unit.job_id:
+            if (made["metadata"].get("labels") or {}).get(objects.JOB) != request.job_id:
                 raise ForeignObject(
-                    f"the cluster has a ConfigMap {unit.namespace}/{name} that does not belong to job {unit.job_id}"
+                    f"the cluster has a ConfigMap {request.namespace}/{name} that does not belong to job {request.job_id}"
                 ) from error
-        attempt = Attempt(self._api, made, self._limits)
-        _check_owner(attempt, unit)
+        attempt = KubernetesAttempt(self._api, made, self._limits)
+        _check_owner(attempt, request)
         return attempt
 
-    def _ensure_service(self, unit: Unit, attempt: Attempt) -> None:
-        path = f"/api/v1/namespaces/{unit.namespace}/services"
+    def _ensure_service(self, request: LaunchRequest, attempt: KubernetesAttempt) -> None:
+        path = f"/api/v1/namespaces/{request.namespace}/services"
         try:
-            self._api.request("POST", path, body=objects.service(unit, attempt.control))
+            self._api.request("POST", path, body=objects.service(request, attempt.control))
         except ApiError as error:
             if error.status != 409:
                 raise
-            found = self._api.request("GET", f"{path}/{unit.job_id}")
-            if (found["metadata"].get("labels") or {}).get(objects.JOB) != unit.job_id:
+            found = self._api.request("GET", f"{path}/{request.job_id}")
+            if (found["metadata"].get("labels") or {}).get(objects.JOB) != request.job_id:
                 raise ForeignObject(
-                    f"the cluster has a Service {unit.namespace}/{unit.job_id} that does not belong to the job"
+                    f"the cluster has a Service {request.namespace}/{request.job_id} that does not belong to the job"
                 ) from error
 
-    def _delete_service(self, attempt: Attempt) -> None:
+    def _delete_service(self, attempt: KubernetesAttempt) -> None:
         path = f"/api/v1/namespaces/{attempt.namespace}/services/{attempt.job_id}"
         try:
             found = self._api.request("GET", path)
@@ -230,7 +235,7 @@ class KubernetesCluster:
             if error.status not in (404, 409):
                 raise
 
-    def _end(self, attempt: Attempt, *, hurry: bool = False, keep: bool = False) -> bool:
+    def _end(self, attempt: KubernetesAttempt, *, hurry: bool = False, keep: bool = False) -> bool:
         """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left, but for those to
         `keep`, which have ended and whose logs are stored.
 
@@ -256,24 +261,56 @@ class KubernetesCluster:
         """Store what a container wrote before it was started again, as the cluster keeps the last run only, and what those
         wrote that somebody deletes. What cannot be stored now is tried again by the next look, if it is still there."""
         try:
-            collecting.store(self._api, self._archive, pod)
-            collecting.store_running(self._api, self._archive, pod)
-        except ClusterAway as error:
+            archiving.store(self._api, self._archive, pod)
+            archiving.store_running(self._api, self._archive, pod)
+        except ClusterUnavailable as error:
             log.warning("log not stored", pod=pod["metadata"]["name"], error=error.message)
 
-    def _archive_logs(self, attempt: Attempt, pod: objects.Json) -> Archiving:
+    def _archive_logs(self, attempt: KubernetesAttempt, pod: objects.Json) -> Archiving:
         """Put the logs of a pod that has ended into the archive, if that can be done now."""
         view = PodView(pod, now())
         if not view.settled:
             return Archiving.UNDER_WAY
         try:
-            collecting.store(self._api, self._archive, pod)
-        except ClusterAway as error:
-            waited = collecting.waited(now(), view.finished, attempt.stopped_at)
-            return collecting.standing(error, waited, self._archive_wait)
+            archiving.store(self._api, self._archive, pod)
+        except ClusterUnavailable as error:
+            waited = archiving.waited(now(), view.finished, attempt.stopped_at)
+            return archiving.standing(error, waited, self._archive_wait)
         return Archiving.DONE
 
 
-def _check_owner(attempt: Attempt, unit: Unit) -> None:
-    if attempt.user != unit.user_id:
-        raise ForeignObject(f"the cluster has a job {unit.job_id} of another user")
+def from_settings(settings: Settings) -> KubernetesCluster:
+    """The cluster of PIPELINE_KUBECONFIG, else the one that this process runs in. Raises ConfigurationError."""
+    return KubernetesCluster(
+        settings.cluster_name,
+        connect(settings.kubeconfig, settings.kube_context),
+        Archive(settings.archive_url or str((settings.data_dir / "archive").absolute())),
+        namespaces=settings.namespaces,
+        limits=WaitLimits(timedelta(seconds=settings.pending_timeout), timedelta(seconds=settings.scheduling_timeout)),
+        grace_seconds=settings.stop_grace_seconds,
+        pull_secrets=settings.image_pull_secrets,
+        archive_wait=settings.archive_wait,
+        collector_image=settings.collector_image,
+    )
+
+
+def _check_owner(attempt: KubernetesAttempt, request: LaunchRequest) -> None:
+    if attempt.user != request.user_id:
+        raise ForeignObject(f"the cluster has a job {request.job_id} of another user")
+
+
+def usage_of(api: Api, namespace: str, job_id: str) -> dict[str, ReplicaUsage]:
+    """The usage of a job's pods by their names; nothing when it is not to be had, as it is only good to know."""
+    path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
+    try:
+        return {item["metadata"]["name"]: _sum(item["containers"]) for item in api.items(path, f"{JOB}={job_id}")}
+    except (ApiError, ClusterUnavailable):
+        return {}
+
+
+def _sum(containers: list[Mapping[str, Any]]) -> ReplicaUsage:
+    used = [container["usage"] for container in containers]
+    return ReplicaUsage(
+        cpu_cores=float(sum(parse_quantity(one["cpu"]) for one in used)),
+        memory_bytes=int(sum(parse_quantity(one["memory"]) for one in used)),
+    )

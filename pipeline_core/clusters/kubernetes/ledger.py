@@ -21,7 +21,7 @@ _TIMES = ("started_at", "finished_at")
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class AttemptLedger:
     """`launched` are the tries that were created, and may not be again; `stopped` those that a verdict or a stop ended;
     `ended` says how tries ended."""
 
@@ -29,19 +29,19 @@ class Ledger:
     stopped: frozenset[ReplicaKey] = frozenset()
     ended: Mapping[ReplicaKey, ReplicaReport] = field(default_factory=dict)
 
-    def with_launched(self, keys: Iterable[ReplicaKey]) -> Ledger:
+    def with_launched(self, keys: Iterable[ReplicaKey]) -> AttemptLedger:
         return replace(self, launched=self.launched | frozenset(keys))
 
-    def with_stopped(self, keys: Iterable[ReplicaKey]) -> Ledger:
+    def with_stopped(self, keys: Iterable[ReplicaKey]) -> AttemptLedger:
         return replace(self, stopped=self.stopped | frozenset(keys))
 
-    def with_ended(self, reports: Iterable[ReplicaReport]) -> Ledger:
+    def with_ended(self, reports: Iterable[ReplicaReport]) -> AttemptLedger:
         """How a try ended is written down once: what is there already stays."""
         told = {ReplicaKey(report.role, report.index, report.attempt): report for report in reports}
         return replace(self, ended={**told, **self.ended})
 
 
-def pack(ledger: Ledger) -> str:
+def pack(ledger: AttemptLedger) -> str:
     """The ledger as a value of a ConfigMap's `binaryData`."""
     packed = _compress(ledger, lean=False)
     if len(packed) > LIMIT_BYTES:
@@ -49,17 +49,17 @@ def pack(ledger: Ledger) -> str:
     return base64.b64encode(packed).decode()
 
 
-def unpack(control: Mapping[str, Any]) -> Ledger:
+def unpack(control: Mapping[str, Any]) -> AttemptLedger:
     """The ledger of a control unit; an empty one when it has none yet."""
     text = (control.get("binaryData") or {}).get(LEDGER_KEY)
     if not text:
-        return Ledger()
+        return AttemptLedger()
     stored = json.loads(gzip.decompress(base64.b64decode(text)))
     reports = [_report(fields) for fields in stored["ended"]]
-    return Ledger(_keys(stored["launched"]), _keys(stored["stopped"])).with_ended(reports)
+    return AttemptLedger(_keys(stored["launched"]), _keys(stored["stopped"])).with_ended(reports)
 
 
-def _compress(ledger: Ledger, *, lean: bool) -> bytes:
+def _compress(ledger: AttemptLedger, *, lean: bool) -> bytes:
     stored = {
         "launched": [[key.role, key.index, key.attempt] for key in sorted(ledger.launched)],
         "stopped": [[key.role, key.index, key.attempt] for key in sorted(ledger.stopped)],

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from pipeline_core.clusters import logs as merging
-from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, Observation, ReplicaKey
+from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, Observation, ReplicaKey
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
-from pipeline_core.clusters.kubernetes.attempt import AT_A_TIME, Attempt, Json
-from pipeline_core.clusters.kubernetes.objects import try_of_name
+from pipeline_core.clusters.kubernetes.attempt import AT_A_TIME, Json, KubernetesAttempt
+from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
-from pipeline_core.clusters.kubernetes.podview import Container, PodView
-from pipeline_core.clusters.logs import Try
+from pipeline_core.clusters.kubernetes.pods import PodContainer, PodView
+from pipeline_core.clusters.logs import ReplicaAttempt
 from pipeline_core.common.clock import now
 
 POLL_SECONDS = 1.0
@@ -28,7 +28,7 @@ def read(
     archive: Archive,
     job_id: str,
     query: LogQuery,
-    attempts: Callable[[], list[Attempt]],
+    attempts: Callable[[], list[KubernetesAttempt]],
     observe: Callable[[], Observation | None],
 ) -> Iterator[LogLine | None]:
     """The lines that are asked for; with `query.follow`, until all tries that are asked for have ended."""
@@ -46,7 +46,7 @@ class _Source:
         self._resume = Resume()
         self._restarts: int | None = None
 
-    def pull(self, api: Api, namespace: str, pod: str, container: Container, query: LogQuery) -> None:
+    def pull(self, api: Api, namespace: str, pod: str, container: PodContainer, query: LogQuery) -> None:
         """Fetch what came since. A log that cannot be had now is fetched another time."""
         began = now()
         first = self._restarts is None
@@ -68,7 +68,7 @@ class _Source:
                     ended=previous or not container.running,
                 )
                 self._write(self._resume.new(lines))
-        except ClusterAway:
+        except ClusterUnavailable:
             return
         self._restarts = container.restarts
         if tail is not None:
@@ -93,7 +93,7 @@ class _Sources:
         archive: Archive,
         job_id: str,
         query: LogQuery,
-        attempts: Callable[[], list[Attempt]],
+        attempts: Callable[[], list[KubernetesAttempt]],
         observe: Callable[[], Observation | None],
         directory: Path,
     ) -> None:
@@ -137,7 +137,7 @@ class _Sources:
         archived = self._archive.runs(self._job_id)
         there = [(attempt, attempt.pods() if not attempt.cleared else {}) for attempt in self._attempts()]
         tries = {one for attempt, pods in there for one in (*_tries(attempt), *((attempt.number, key) for key in pods))}
-        gone = {log: one for log in archived if (one := try_of_name(self._job_id, log.pod)) is not None}
+        gone = {log: one for log in archived if (one := replica_attempt_of_pod(self._job_id, log.pod)) is not None}
         wanted = merging.chosen(self._query, [*tries, *gone.values()])
         pulls = [
             pull
@@ -156,7 +156,7 @@ class _Sources:
                 self._take(log, key, many, len(archived[log]))
 
     def _pulls(
-        self, attempt: Attempt, key: ReplicaKey, pod: Json, archived: Iterable[RunLog]
+        self, attempt: KubernetesAttempt, key: ReplicaKey, pod: Json, archived: Iterable[RunLog]
     ) -> Iterator[Callable[[], None]]:
         """What the cluster has, after what only the archive may have yet."""
         view = PodView(pod, now())
@@ -182,6 +182,6 @@ class _Sources:
         return self._sources.setdefault((pod, container), _Source(path, name))
 
 
-def _tries(attempt: Attempt) -> Iterator[Try]:
+def _tries(attempt: KubernetesAttempt) -> Iterator[ReplicaAttempt]:
     for key in attempt.ledger.launched | attempt.ledger.ended.keys():
         yield attempt.number, key

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
+from pipeline_core.clusters.base import ClusterError, LaunchRequest, ReplicaKey
 from pipeline_core.clusters.kubernetes import collector
-from pipeline_core.clusters.logs import Try
+from pipeline_core.clusters.logs import ReplicaAttempt
 from pipeline_core.taskset.document import collects
 
 Json = dict[str, Any]
@@ -32,7 +32,7 @@ LONGEST_VARIABLE = 96 * 1024
 _JOB = re.compile(r"[a-z]([-a-z0-9]{0,39}[a-z0-9])?")
 
 
-def control_unit_name(job_id: str, attempt: int) -> str:
+def control_configmap_name(job_id: str, attempt: int) -> str:
     return f"c-{job_id}-{attempt}"
 
 
@@ -46,13 +46,13 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
     Raises KeyError or ValueError when it is none of ours.
     """
     metadata = pod["metadata"]
-    found = try_of_name(metadata["labels"][JOB], metadata["name"])
+    found = replica_attempt_of_pod(metadata["labels"][JOB], metadata["name"])
     if found is None:
         raise ValueError(f"{metadata['name']} is no pod of a job's")
     return found[1]
 
 
-def try_of_name(job_id: str, name: str) -> Try | None:
+def replica_attempt_of_pod(job_id: str, name: str) -> ReplicaAttempt | None:
     """The same by a pod's name, with the TaskSet's attempt; None when it is none of the job's."""
     found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
     return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
@@ -63,7 +63,7 @@ def platform_of(job_id: str, attempt: int, namespace: str, results: Mapping[str,
     return {
         "platform": "kubernetes",
         "namespace": namespace,
-        "controlUnit": control_unit_name(job_id, attempt),
+        "controlUnit": control_configmap_name(job_id, attempt),
         "unitResults": dict(results),
     }
 
@@ -73,35 +73,35 @@ def is_job_id(text: str) -> bool:
     return _JOB.fullmatch(text) is not None
 
 
-def control_unit(unit: Unit) -> Json:
+def control_configmap(request: LaunchRequest) -> Json:
     """The ConfigMap that owns everything of one attempt."""
-    if not is_job_id(unit.job_id):
-        raise ClusterError(f'the job\'s ID "{unit.job_id}" cannot be the name of a Service')
+    if not is_job_id(request.job_id):
+        raise ClusterError(f'the job\'s ID "{request.job_id}" cannot be the name of a Service')
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": control_unit_name(unit.job_id, unit.attempt),
-            "namespace": unit.namespace,
-            "labels": {JOB: unit.job_id, ATTEMPT: str(unit.attempt)},
-            "annotations": {USER: unit.user_id},
+            "name": control_configmap_name(request.job_id, request.attempt),
+            "namespace": request.namespace,
+            "labels": {JOB: request.job_id, ATTEMPT: str(request.attempt)},
+            "annotations": {USER: request.user_id},
         },
-        "data": {TASKSET_KEY: json.dumps(unit.taskset, separators=(",", ":"), ensure_ascii=False)},
+        "data": {TASKSET_KEY: json.dumps(request.taskset, separators=(",", ":"), ensure_ascii=False)},
     }
 
 
-def service(unit: Unit, owner: Mapping[str, Any]) -> Json:
+def service(request: LaunchRequest, owner: Mapping[str, Any]) -> Json:
     """The headless Service by which replicas find each other, whether they are ready or not."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": unit.job_id,
-            "namespace": unit.namespace,
-            "labels": {JOB: unit.job_id},
+            "name": request.job_id,
+            "namespace": request.namespace,
+            "labels": {JOB: request.job_id},
             "ownerReferences": [owner_reference(owner)],
         },
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: unit.job_id}},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: request.job_id}},
     }
 
 
@@ -119,20 +119,20 @@ class PodMaker:
 
     def __init__(
         self,
-        unit: Unit,
+        request: LaunchRequest,
         owner: Mapping[str, Any],
         *,
         pull_secrets: tuple[str, ...],
         grace_seconds: float,
         collector_image: str = "",
     ) -> None:
-        self._unit = unit
+        self._request = request
         self._owner = owner_reference(owner)
         self._pull_secrets = [{"name": name} for name in pull_secrets]
         self._collector_image = collector_image
         self._grace_seconds = max(1, math.ceil(grace_seconds))
-        self._roles = {role["name"]: role for role in unit.taskset["spec"]["roles"]}
-        self._hosts = _hosts(unit.job_id, self._roles)
+        self._roles = {role["name"]: role for role in request.taskset["spec"]["roles"]}
+        self._hosts = _hosts(request.job_id, self._roles)
 
     def pod(self, key: ReplicaKey) -> Json:
         """The pod of this try. Raises ClusterError when the TaskSet has no such role."""
@@ -143,28 +143,28 @@ class PodMaker:
         spec.setdefault("restartPolicy", "Never")
         spec.setdefault("terminationGracePeriodSeconds", self._grace_seconds)
         spec["hostname"] = f"{key.role}-{key.index}"
-        spec["subdomain"] = self._unit.job_id
+        spec["subdomain"] = self._request.job_id
         if self._pull_secrets and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = self._pull_secrets
         variables = [{"name": name, "value": value} for name, value in self._variables(key).items()]
         for container in (*(spec.get("initContainers") or []), *spec["containers"]):
             container["env"] = [*variables, *(container.get("env") or [])]
             container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
-        if collects(self._unit.taskset):
+        if collects(self._request.taskset):
             collector.equip(template, self._collector_image)
         metadata = template.get("metadata") or {}
         return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                "name": pod_name(self._unit.job_id, self._unit.attempt, key),
-                "namespace": self._unit.namespace,
+                "name": pod_name(self._request.job_id, self._request.attempt, key),
+                "namespace": self._request.namespace,
                 "labels": {
                     **(metadata.get("labels") or {}),
-                    JOB: self._unit.job_id,
+                    JOB: self._request.job_id,
                     ROLE: key.role,
                     INDEX: str(key.index),
-                    ATTEMPT: str(self._unit.attempt),
+                    ATTEMPT: str(self._request.attempt),
                     REPLICA_ATTEMPT: str(key.attempt),
                 },
                 "annotations": metadata.get("annotations") or {},
@@ -175,8 +175,8 @@ class PodMaker:
 
     def _variables(self, key: ReplicaKey) -> dict[str, str]:
         return {
-            "TASKSET_NAMESPACE": self._unit.namespace,
-            "TASKSET_NAME": (self._unit.taskset.get("metadata") or {}).get("name") or self._unit.job_id,
+            "TASKSET_NAMESPACE": self._request.namespace,
+            "TASKSET_NAME": (self._request.taskset.get("metadata") or {}).get("name") or self._request.job_id,
             "TASKROLE_NAME": key.role,
             "TASKROLE_REPLICA_INDEX": str(key.index),
             **self._hosts,

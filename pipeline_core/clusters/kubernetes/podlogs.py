@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import urllib3
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable, ReplicaReport
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.pods import SETTLING_SECONDS, PodView
+from pipeline_core.clusters.kubernetes.rules import DIAGNOSTICS_BYTES
+from pipeline_core.common.clock import now
 
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
 _STAMPED = re.compile(_STAMP + rb" ")
@@ -33,7 +37,7 @@ def container_log(
     """The lines that the cluster still has, each with its time (UTC) in front; none when there is no such log.
 
     `previous` is the run before the container's last restart, `since` a time to the second. A last line without its
-    newline counts only where the run has `ended`: otherwise it is on its way yet. Raises ClusterAway.
+    newline counts only where the run has `ended`: otherwise it is on its way yet. Raises ClusterUnavailable.
     """
     query: dict[str, Any] = {"container": container, "timestamps": "true"}
     if previous:
@@ -52,7 +56,7 @@ def container_log(
                     yield utc(stamp) + b" " + whole(text)
     except ApiError as error:
         if error.status not in (400, 404):
-            raise ClusterAway(f"the log of {pod} cannot be read: {error.message}") from error
+            raise ClusterUnavailable(f"the log of {pod} cannot be read: {error.message}") from error
 
 
 def whole(text: bytes) -> bytes:
@@ -136,6 +140,41 @@ def _lines(response: urllib3.BaseHTTPResponse, ended: bool) -> Iterator[bytes]:
             *lines, rest = (rest + block).split(b"\n")
             yield from lines
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise ClusterAway(f"the connection to the cluster broke: {error}") from error
+        raise ClusterUnavailable(f"the connection to the cluster broke: {error}") from error
     if rest and ended:
         yield rest
+
+
+MESSAGE_LINES = 80
+"""A termination message that falls back to the log has at most so many lines.
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/"""
+TAIL_LINES = 500
+
+
+def tells_little(report: ReplicaReport, pod: Mapping[str, Any]) -> bool:
+    """Whether a failed container's message was cut by its lines, or is none where it would not be the end of the log."""
+    if report.diagnostics:
+        return report.diagnostics.count("\n") >= MESSAGE_LINES - 1
+    failed = PodView(pod, now()).failed
+    containers = (*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"])
+    return failed is not None and not any(
+        one["name"] == failed.name and one.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        for one in containers
+    )
+
+
+def end_of_log(api: Api, pod: Mapping[str, Any]) -> str:
+    """The end of the first failed container's log; empty when there is none to be had. Waits until it is complete."""
+    view = PodView(pod, now())
+    failed = view.failed
+    if failed is None:
+        return ""
+    if not view.settled:
+        time.sleep(SETTLING_SECONDS)
+    metadata = view.metadata
+    try:
+        lines = container_log(api, metadata["namespace"], metadata["name"], failed.name, tail=TAIL_LINES)
+        text = b"\n".join(line.partition(b" ")[2] for line in lines)
+    except ClusterUnavailable:
+        return ""
+    return text[-DIAGNOSTICS_BYTES:].decode(errors="ignore")

@@ -6,24 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from pipeline_core.clusters.base import (
-    MAX_OUTPUT,
-    METRICS_FILE,
-    OUTPUT_FILE,
-    ClusterAway,
-    ReplicaKey,
-    Result,
-    StillEnding,
-)
+from pipeline_core.clusters.base import ClusterUnavailable, ReplicaKey, ReplicaResult, StillEnding
 from pipeline_core.clusters.kubernetes.api import Api
-from pipeline_core.clusters.kubernetes.attempt import Attempt
-from pipeline_core.clusters.kubernetes.collecting import waited
+from pipeline_core.clusters.kubernetes.archiving import waited
+from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, handed_over, leaves_output
 from pipeline_core.clusters.kubernetes.podlogs import container_log
-from pipeline_core.clusters.kubernetes.podview import PodView
-from pipeline_core.clusters.kubernetes.rules import Limits
-from pipeline_core.clusters.kubernetes.translation import judge
+from pipeline_core.clusters.kubernetes.pods import PodView
+from pipeline_core.clusters.kubernetes.rules import WaitLimits, judge
 from pipeline_core.common.clock import now
+from pipeline_core.taskset.results import MAX_OUTPUT, METRICS_FILE, OUTPUT_FILE
 
 MESSAGES_BYTES = 12 * 1024
 """What the termination messages of a pod's containers have together; each has its equal part, and no more than MAX_OUTPUT.
@@ -38,10 +30,10 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 Found = tuple[bytes | None, str]
 
 
-def read(api: Api, attempt: Attempt, limits: Limits, wait_seconds: float) -> Iterator[Result]:
+def read(api: Api, attempt: KubernetesAttempt, limits: WaitLimits, wait_seconds: float) -> Iterator[ReplicaResult]:
     """What an attempt's replicas that have ended left behind; nothing when its TaskSet does not ask for it.
 
-    A log that cannot be read is waited for as long as those of the user are. Raises ClusterAway.
+    A log that cannot be read is waited for as long as those of the user are. Raises ClusterUnavailable.
     """
     if not attempt.collects:
         return
@@ -52,7 +44,7 @@ def read(api: Api, attempt: Attempt, limits: Limits, wait_seconds: float) -> Ite
         if key in latest and judge(pod, at, limits).report.state.ended:
             output, output_problem = output_of(pod, at)
             metrics, metrics_problem = _metrics(api, attempt, PodView(pod, at), wait_seconds)
-            found = Result(key.role, key.index, key.attempt, output, metrics, output_problem, metrics_problem)
+            found = ReplicaResult(key.role, key.index, key.attempt, output, metrics, output_problem, metrics_problem)
             if not found.empty:
                 yield found
 
@@ -80,14 +72,14 @@ def output_of(pod: Mapping[str, Any], at: datetime) -> Found:
     return None, ""
 
 
-def _metrics(api: Api, attempt: Attempt, view: PodView, wait_seconds: float) -> Found:
+def _metrics(api: Api, attempt: KubernetesAttempt, view: PodView, wait_seconds: float) -> Found:
     if all(one.name != COLLECTOR for one in view.containers):
         return None, NO_COLLECTOR
     # Whether it has ended is not asked: kubelets before 1.22 may never tell, and its log says whether it is complete.
     try:
         lines = container_log(api, attempt.namespace, str(view.metadata["name"]), COLLECTOR)
         found = handed_over(lines)
-    except ClusterAway as error:
+    except ClusterUnavailable as error:
         if waited(view.now, view.finished, attempt.stopped_at) > wait_seconds:
             return None, f"{METRICS_FILE} cannot be had from its node: {error.message}"
         raise

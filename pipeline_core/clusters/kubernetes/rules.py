@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from pipeline_core.clusters.kubernetes.podview import NOT_STARTED, Container, PodView
+from pipeline_core.clusters.base import ReplicaReport
+from pipeline_core.clusters.kubernetes.pods import NOT_STARTED, PodContainer, PodView
 from pipeline_core.states import ReplicaState
 
 WAITING, RUNNING, SUCCEEDED, FAILED = (
@@ -58,7 +60,7 @@ DEADLINE_REASON = "DeadlineExceeded"
 SIDECARS_REASON = "SidecarsEnding"
 
 
-class UnitResult(StrEnum):
+class PodOutcome(StrEnum):
     """What became of a unit of work, in the words of a workflow engine."""
 
     FINISHED = "task_finished"
@@ -69,7 +71,7 @@ class UnitResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WaitLimits:
     """How long a pod may wait: `pending` for its images and its configuration, `scheduling` for a node."""
 
     pending: timedelta
@@ -84,23 +86,23 @@ class Finding:
     exit_code: int | None = None
     message: str = ""
     state: ReplicaState | None = None
-    result: UnitResult | None = None
+    result: PodOutcome | None = None
     end: bool = False
     """Something of the pod goes on that has to be ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PodRule:
     """One row of the table. `state` and `result` are None where they depend on whether anything had run."""
 
     when: str
     state: ReplicaState | None
     reason: str
-    result: UnitResult | None
-    find: Callable[[PodView, Limits], Finding | None]
+    result: PodOutcome | None
+    find: Callable[[PodView, WaitLimits], Finding | None]
 
 
-def exit_code(container: Container) -> int:
+def exit_code(container: PodContainer) -> int:
     """The exit code, for a command that could not be executed as shells tell it: 127 not found, 126 not executable."""
     state = container.terminated
     if state.get("reason") in NOT_STARTED:
@@ -125,30 +127,30 @@ def _ended_by_us(view: PodView) -> bool:
     return own_end is None or own_end >= view.ending_since.replace(microsecond=0)
 
 
-def _stopped(view: PodView, limits: Limits) -> Finding | None:
+def _stopped(view: PodView, limits: WaitLimits) -> Finding | None:
     if _ended_by_us(view) and view.ending_for == STOPPED_REASON:
         return Finding(exit_code=_exited(view), end=not view.ended)
     return None
 
 
-def _past_deadline(view: PodView, limits: Limits) -> Finding | None:
+def _past_deadline(view: PodView, limits: WaitLimits) -> Finding | None:
     if _ended_by_us(view) and view.ending_for == DEADLINE_REASON:
         return Finding(exit_code=_exited(view), message=view.message, end=not view.ended)
     return None
 
 
-def _sidecars_ending(view: PodView, limits: Limits) -> Finding | None:
+def _sidecars_ending(view: PodView, limits: WaitLimits) -> Finding | None:
     if view.mains_ended and view.sidecars_run and not view.ending_overdue and not view.deletion_overdue:
         return Finding(end=not view.ending_for)
     return None
 
 
-def _succeeded(view: PodView, limits: Limits) -> Finding | None:
+def _succeeded(view: PodView, limits: WaitLimits) -> Finding | None:
     mains_fine = view.mains_ended and not view.failed
     return Finding(exit_code=0) if mains_fine or view.phase == "Succeeded" else None
 
 
-def _disrupted(view: PodView, limits: Limits) -> Finding | None:
+def _disrupted(view: PodView, limits: WaitLimits) -> Finding | None:
     if not view.ended:
         return None
     target = view.condition("DisruptionTarget")
@@ -160,7 +162,7 @@ def _disrupted(view: PodView, limits: Limits) -> Finding | None:
     return None
 
 
-def _deleted(view: PodView, limits: Limits) -> Finding | None:
+def _deleted(view: PodView, limits: WaitLimits) -> Finding | None:
     asked = view.deletion_asked
     if not view.ended or asked is None:
         return None
@@ -170,12 +172,12 @@ def _deleted(view: PodView, limits: Limits) -> Finding | None:
     return Finding(exit_code=_exited(view) or None, message="Somebody deleted the pod.")
 
 
-def _container_failed(view: PodView, limits: Limits) -> Finding | None:
+def _container_failed(view: PodView, limits: WaitLimits) -> Finding | None:
     if not view.ended or view.failed is None:
         return None
     state = view.failed.terminated
     reason = str(state.get("reason") or "Error")
-    kept = UnitResult.FAIL if reason in NOT_STARTED else None
+    kept = PodOutcome.FAIL if reason in NOT_STARTED else None
     reason = "StartError" if reason in NOT_STARTED else reason
     return Finding(
         f"Init:{reason}" if view.failed.init else reason,
@@ -185,11 +187,11 @@ def _container_failed(view: PodView, limits: Limits) -> Finding | None:
     )
 
 
-def _failed_silently(view: PodView, limits: Limits) -> Finding | None:
+def _failed_silently(view: PodView, limits: WaitLimits) -> Finding | None:
     return Finding(message=view.message) if view.ended else None
 
 
-def _node_lost(view: PodView, limits: Limits) -> Finding | None:
+def _node_lost(view: PodView, limits: WaitLimits) -> Finding | None:
     target = view.condition("DisruptionTarget")
     lost = view.reason == "NodeLost" or DISRUPTIONS.get(str(target.get("reason"))) == "NodeLost"
     ready = view.condition("Ready")
@@ -199,30 +201,30 @@ def _node_lost(view: PodView, limits: Limits) -> Finding | None:
     return None
 
 
-def _stuck_terminating(view: PodView, limits: Limits) -> Finding | None:
+def _stuck_terminating(view: PodView, limits: WaitLimits) -> Finding | None:
     if view.deletion_overdue:
         return Finding(message=f"Somebody deleted the pod, and node {view.node} did not end it.", end=True)
     return None
 
 
-def _terminating(view: PodView, limits: Limits) -> Finding | None:
+def _terminating(view: PodView, limits: WaitLimits) -> Finding | None:
     return Finding() if view.deletion_asked else None
 
 
-def _being_ended(view: PodView, limits: Limits) -> Finding | None:
+def _being_ended(view: PodView, limits: WaitLimits) -> Finding | None:
     return Finding(view.ending_for) if view.ending_for else None
 
 
-def _invalid_image(view: PodView, limits: Limits) -> Finding | None:
+def _invalid_image(view: PodView, limits: WaitLimits) -> Finding | None:
     waiting = _waiting(view, frozenset({"InvalidImageName"}))
     return Finding(message=str(waiting.get("message") or ""), end=True) if waiting else None
 
 
-def _no_image(view: PodView, limits: Limits) -> Finding | None:
+def _no_image(view: PodView, limits: WaitLimits) -> Finding | None:
     return _kept_waiting(view, IMAGE_REASONS, limits.pending)
 
 
-def _no_configuration(view: PodView, limits: Limits) -> Finding | None:
+def _no_configuration(view: PodView, limits: WaitLimits) -> Finding | None:
     return _kept_waiting(view, CONFIG_REASONS, limits.pending)
 
 
@@ -235,7 +237,7 @@ def _kept_waiting(view: PodView, reasons: frozenset[str], limit: timedelta) -> F
     return Finding(reason, None, str(waiting.get("message") or ""), FAILED if overdue else None, end=overdue)
 
 
-def _crash_loop(view: PodView, limits: Limits) -> Finding | None:
+def _crash_loop(view: PodView, limits: WaitLimits) -> Finding | None:
     for one in view.needed:
         if one.waiting.get("reason") == "CrashLoopBackOff":
             overdue = one.restarts >= MAX_RESTARTS
@@ -243,19 +245,19 @@ def _crash_loop(view: PodView, limits: Limits) -> Finding | None:
                 exit_code=int(one.last.get("exitCode", 0)) if overdue else None,
                 message=str(one.last.get("message") or one.waiting.get("message") or ""),
                 state=FAILED if overdue else RUNNING,
-                result=UnitResult.FAIL,
+                result=PodOutcome.FAIL,
                 end=overdue,
             )
     return None
 
 
-def _gated(view: PodView, limits: Limits) -> Finding | None:
+def _gated(view: PodView, limits: WaitLimits) -> Finding | None:
     scheduled = view.condition("PodScheduled")
     gated = scheduled.get("reason") == "SchedulingGated"
     return Finding(message=str(scheduled.get("message") or "")) if gated else None
 
 
-def _unschedulable(view: PodView, limits: Limits) -> Finding | None:
+def _unschedulable(view: PodView, limits: WaitLimits) -> Finding | None:
     if view.node:
         return None
     scheduled = view.condition("PodScheduled")
@@ -265,14 +267,14 @@ def _unschedulable(view: PodView, limits: Limits) -> Finding | None:
     return Finding(reason, None, message, FAILED if overdue else None, end=overdue)
 
 
-def _creating(view: PodView, limits: Limits) -> Finding | None:
+def _creating(view: PodView, limits: WaitLimits) -> Finding | None:
     if view.began or view.phase != "Pending":
         return None
     overdue = view.now - view.accepted > CREATING_FACTOR * limits.pending
     return Finding(message=view.message, state=FAILED if overdue else None, end=overdue)
 
 
-def _runs(view: PodView, limits: Limits) -> Finding | None:
+def _runs(view: PodView, limits: WaitLimits) -> Finding | None:
     lost = view.phase == "Unknown" or view.reason == "NodeLost"
     return Finding("NodeLost" if lost else "", message=view.message if lost else "")
 
@@ -282,80 +284,134 @@ def _waiting(view: PodView, reasons: frozenset[str]) -> Mapping[str, Any]:
     return next(found, {})
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("it was stopped, and has ended or takes too long to", ReplicaState.STOPPED, STOPPED_REASON, None, _stopped),
-    Rule(
+RULES: tuple[PodRule, ...] = (
+    PodRule("it was stopped, and has ended or takes too long to", ReplicaState.STOPPED, STOPPED_REASON, None, _stopped),
+    PodRule(
         "the TaskSet's deadline passed, and it has ended or takes too long to",
         FAILED,
         DEADLINE_REASON,
         None,
         _past_deadline,
     ),
-    Rule(
+    PodRule(
         "all containers that count have ended, sidecars run on: they are ended",
         RUNNING,
         SIDECARS_REASON,
         None,
         _sidecars_ending,
     ),
-    Rule("all containers that count exited with 0, or phase Succeeded", SUCCEEDED, "", UnitResult.FINISHED, _succeeded),
-    Rule(
+    PodRule(
+        "all containers that count exited with 0, or phase Succeeded", SUCCEEDED, "", PodOutcome.FINISHED, _succeeded
+    ),
+    PodRule(
         "phase Failed with a reason of the pod's own, or condition DisruptionTarget",
         FAILED,
         "Evicted, DeadlineExceeded, NodeLost, Preempted, Shutdown…",
         None,
         _disrupted,
     ),
-    Rule("it ended when somebody deleted it", FAILED, "PodDeleted", None, _deleted),
-    Rule(
+    PodRule("it ended when somebody deleted it", FAILED, "PodDeleted", None, _deleted),
+    PodRule(
         "a container failed, in the order of the pod",
         FAILED,
         "Error, OOMKilled, StartError (task_fail)…; Init:… for an init container",
         None,
         _container_failed,
     ),
-    Rule("phase Failed, and no container says why", FAILED, "PodFailed", None, _failed_silently),
-    Rule("it should be deleted by now, and its node is gone", FAILED, "NodeLost", None, _node_lost),
-    Rule("it should be deleted by now, and is not", FAILED, "StuckTerminating", None, _stuck_terminating),
-    Rule("somebody deleted it, and it is ending", None, "Terminating", None, _terminating),
-    Rule("it was told to end", None, "Stopped, DeadlineExceeded…", None, _being_ended),
-    Rule("waiting: InvalidImageName", FAILED, "InvalidImageName", UnitResult.FAIL, _invalid_image),
-    Rule(
+    PodRule("phase Failed, and no container says why", FAILED, "PodFailed", None, _failed_silently),
+    PodRule("it should be deleted by now, and its node is gone", FAILED, "NodeLost", None, _node_lost),
+    PodRule("it should be deleted by now, and is not", FAILED, "StuckTerminating", None, _stuck_terminating),
+    PodRule("somebody deleted it, and it is ending", None, "Terminating", None, _terminating),
+    PodRule("it was told to end", None, "Stopped, DeadlineExceeded…", None, _being_ended),
+    PodRule("waiting: InvalidImageName", FAILED, "InvalidImageName", PodOutcome.FAIL, _invalid_image),
+    PodRule(
         "waiting for an image; failed after PIPELINE_PENDING_TIMEOUT",
         None,
         "ImagePullBackOff, ErrImageNeverPull…",
-        UnitResult.FAIL,
+        PodOutcome.FAIL,
         _no_image,
     ),
-    Rule(
+    PodRule(
         "waiting, its configuration is wrong; failed after PIPELINE_PENDING_TIMEOUT",
         None,
         "CreateContainerConfigError, CreateContainerError…",
-        UnitResult.FAIL,
+        PodOutcome.FAIL,
         _no_configuration,
     ),
-    Rule(
+    PodRule(
         f"a container fails again and again; failed after {MAX_RESTARTS} restarts",
         None,
         "CrashLoopBackOff",
-        UnitResult.FAIL,
+        PodOutcome.FAIL,
         _crash_loop,
     ),
-    Rule("held back by a scheduling gate, without limit", WAITING, "SchedulingGated", None, _gated),
-    Rule(
+    PodRule("held back by a scheduling gate, without limit", WAITING, "SchedulingGated", None, _gated),
+    PodRule(
         "no node yet; failed after PIPELINE_SCHEDULING_TIMEOUT",
         None,
         "Unschedulable, Pending",
-        UnitResult.FAIL,
+        PodOutcome.FAIL,
         _unschedulable,
     ),
-    Rule(
+    PodRule(
         f"on a node, nothing started yet; failed after {CREATING_FACTOR} times PIPELINE_PENDING_TIMEOUT",
         None,
         "ContainerCreating",
-        UnitResult.FAIL,
+        PodOutcome.FAIL,
         _creating,
     ),
-    Rule("any other", None, "", None, _runs),
+    PodRule("any other", None, "", None, _runs),
 )
 """The table, in the order in which it is read. Its `when`, `reason` and `result` are what the documentation shows."""
+
+
+DIAGNOSTICS_BYTES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A replica's report, with the unit's result when it has ended (None for one that was stopped)."""
+
+    report: ReplicaReport
+    result: PodOutcome | None = None
+    end: bool = False
+
+
+def judge(pod: Mapping[str, Any], now: datetime, limits: WaitLimits) -> Judgement:
+    """What a pod's status says of its replica. Raises KeyError or ValueError when it is no pod of ours."""
+    return judge_view(PodView(pod, now), limits)
+
+
+def judge_view(view: PodView, limits: WaitLimits) -> Judgement:
+    """The same of a pod that was read already."""
+    rule, finding = next((rule, found) for rule in RULES if (found := rule.find(view, limits)) is not None)
+    state = finding.state or rule.state or (RUNNING if view.began else WAITING)
+    result = finding.result or rule.result
+    if state is FAILED and result is None:
+        result = PodOutcome.ERROR if view.began else PodOutcome.FAIL
+    return Judgement(_report(view, state, rule, finding), result if state.ended else None, finding.end)
+
+
+def count_results(judgements: Iterable[Judgement]) -> dict[str, int]:
+    """How many tries came to each result."""
+    return dict(Counter(judgement.result.value for judgement in judgements if judgement.result))
+
+
+def _report(view: PodView, state: ReplicaState, rule: PodRule, finding: Finding) -> ReplicaReport:
+    named = view.failed or next(iter(view.mains), None)
+    return ReplicaReport(
+        role=view.key.role,
+        index=view.key.index,
+        attempt=view.key.attempt,
+        state=state,
+        reason=rule.reason if finding.reason is None else finding.reason,
+        exit_code=finding.exit_code,
+        diagnostics=finding.message.encode()[-DIAGNOSTICS_BYTES:].decode(errors="ignore"),
+        started_at=view.began,
+        finished_at=(view.finished or view.now) if state.ended else None,
+        container_id=str(named.status.get("containerID") or "") if named else "",
+        host_ip=str(view.status.get("hostIP") or ""),
+        pod_name=str(view.metadata["name"]),
+        pod_uid=str(view.metadata.get("uid") or ""),
+        pod_ip=str(view.status.get("podIP") or ""),
+    )

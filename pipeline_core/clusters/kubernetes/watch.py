@@ -7,16 +7,21 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from sys import intern
 from typing import Any
 
 import urllib3
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable, Observation, ReplicaReport
 from pipeline_core.clusters.kubernetes.api import METADATA_LIST, Api, ApiError, refusals
-from pipeline_core.clusters.kubernetes.objects import JOB, STOPPED
-from pipeline_core.clusters.kubernetes.observations import Told
+from pipeline_core.clusters.kubernetes.objects import ATTEMPT, JOB, STOPPED, platform_of
+from pipeline_core.clusters.kubernetes.pods import PodView
+from pipeline_core.clusters.kubernetes.rules import Judgement, WaitLimits, count_results, judge_view
+from pipeline_core.common.clock import now
+from pipeline_core.states import ReplicaState
 
 SIGN_OF_LIFE_SECONDS = 5.0
 STOP_POLL_SECONDS = 0.25
@@ -33,12 +38,14 @@ SHORT_SECONDS = 1.0
 GONE = 410
 
 
-class Expired(Exception):
+class WatchExpired(Exception):
     """What happened since the given version is not known any more."""
 
 
-def changes(api: Api, namespaces: Collection[str], told: Told, stop: threading.Event) -> Iterator[Collection[str]]:
-    """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterAway."""
+def changes(
+    api: Api, namespaces: Collection[str], told: ObservationCache, stop: threading.Event
+) -> Iterator[Collection[str]]:
+    """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterUnavailable."""
     heard = _Heard()
     over = threading.Event()
     listeners = [_Listener(api, namespace, heard, told, over) for namespace in namespaces]
@@ -64,14 +71,14 @@ class _Heard:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: dict[str, None] = {}
-        self._error: ClusterAway | None = None
+        self._error: ClusterUnavailable | None = None
 
     def add(self, job_id: str) -> None:
         with self._changed:
             self._jobs.setdefault(job_id)
             self._changed.notify()
 
-    def fail(self, error: ClusterAway) -> None:
+    def fail(self, error: ClusterUnavailable) -> None:
         with self._changed:
             self._error = error
             self._changed.notify()
@@ -92,7 +99,7 @@ class _Heard:
 class _Listener(threading.Thread):
     """Listens to one namespace and tells what it hears; the error, when it cannot go on."""
 
-    def __init__(self, api: Api, namespace: str, heard: _Heard, told: Told, over: threading.Event) -> None:
+    def __init__(self, api: Api, namespace: str, heard: _Heard, told: ObservationCache, over: threading.Event) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
         self._namespace = namespace
@@ -108,7 +115,7 @@ class _Listener(threading.Thread):
                 with refusals("watching pods"):
                     self._listen()
         except Exception as error:  # noqa: BLE001 - it is raised again where the changes are taken in
-            self._heard.fail(ClusterAway(f"watching the cluster failed: {error}"))
+            self._heard.fail(ClusterUnavailable(f"watching the cluster failed: {error}"))
 
     def cut(self) -> None:
         """End the connection that is being read, if there is one."""
@@ -126,9 +133,9 @@ class _Listener(threading.Thread):
             pods = self._api.pages(f"{self._base}/pods", JOB, PODS_AT_ONCE)
             version, first = next(pods)
             lost = self._told.begin(self._namespace, chain(first, chain.from_iterable(items for _, items in pods)))
-            for unit in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
-                self._told.know(unit)
-                self._heard.add(unit["metadata"]["labels"][JOB])
+            for control in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
+                self._told.know(control)
+                self._heard.add(control["metadata"]["labels"][JOB])
             for job_id in lost:
                 self._heard.add(job_id)
             while not self._over.is_set():
@@ -136,7 +143,7 @@ class _Listener(threading.Thread):
                 version = self._watch(version)
                 if time.monotonic() - began < SHORT_SECONDS:
                     self._over.wait(SHORT_SECONDS)
-        except Expired:
+        except WatchExpired:
             return
         except ApiError as error:
             # A list that was not read to its end within minutes expires too.
@@ -144,7 +151,7 @@ class _Listener(threading.Thread):
                 raise
 
     def _watch(self, version: str) -> str:
-        """Watch once; the version up to which everything was heard. Raises Expired."""
+        """Watch once; the version up to which everything was heard. Raises WatchExpired."""
         query = {
             "labelSelector": JOB,
             "watch": "true",
@@ -162,7 +169,7 @@ class _Listener(threading.Thread):
                         break
         except ApiError as error:
             if error.status == GONE:
-                raise Expired from error
+                raise WatchExpired from error
             raise
         except (urllib3.exceptions.HTTPError, OSError, ValueError):
             # Cut off, silent, or cut in the middle of a line: go on from what was heard last.
@@ -175,7 +182,7 @@ class _Listener(threading.Thread):
         found = event["object"]
         if event["type"] == "ERROR":
             if found.get("code") == GONE:
-                raise Expired
+                raise WatchExpired
             raise ApiError(int(found.get("code") or 500), str(found.get("message")))
         if event["type"] != "BOOKMARK" and self._told.take(event["type"], found):
             self._heard.add(found["metadata"]["labels"][JOB])
@@ -187,3 +194,137 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     for block in response.stream(amt=None, decode_content=False):
         *lines, rest = (rest + block).split(b"\n")
         yield from (line for line in lines if line)
+
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """Of a pod that is `plain`, its status says all that there is to know, and nothing has to be done about it."""
+
+    attempt: int
+    owner: str
+    judgement: Judgement
+    plain: bool
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that has pods. `owner` is the UID of the control unit of its newest attempt, as far as is known; `ask` says
+    that only the cluster can say more."""
+
+    namespace: str
+    attempt: int = -1
+    owner: str = ""
+    pods: dict[str, _Pod] = field(default_factory=dict)
+    ask: bool = False
+
+
+class ObservationCache:
+    """The judgements on all pods that the watch has told of, by job. Pods themselves are not kept: there may be many.
+
+    Safe for any number of threads.
+    """
+
+    def __init__(self, limits: WaitLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+
+    def know(self, control: Json) -> None:
+        """Take note of a control unit: its pods are those that count for its job."""
+        metadata = control["metadata"]
+        number = int(metadata["labels"][ATTEMPT])
+        with self._lock:
+            job = self._jobs.get(metadata["labels"][JOB])
+            if job is not None and number >= job.attempt:
+                job.attempt, job.owner = number, metadata["uid"]
+
+    def begin(self, namespace: str, pods: Iterable[Json]) -> list[str]:
+        """All pods that a namespace has; the jobs of which one has gone since it was told of."""
+        with self._lock:
+            before = {job_id: job for job_id, job in self._jobs.items() if job.namespace == namespace}
+            for job_id in before:
+                del self._jobs[job_id]
+        for pod in pods:
+            self.take("ADDED", pod)
+        with self._lock:
+            lost = [job_id for job_id, job in before.items() if self._lost(job_id, job)]
+            for job_id in self._jobs.keys() & set(lost):
+                self._jobs[job_id].ask = True
+        return lost
+
+    def take(self, kind: str, pod: Json) -> bool:
+        """Take in an event of the watch; whether it says anything new. `kind` is ADDED, MODIFIED or DELETED."""
+        metadata = pod["metadata"]
+        job_id, name = metadata["labels"][JOB], metadata["name"]
+        if kind == "DELETED":
+            return self._drop(job_id, name)
+        told = _judged(pod, self._limits)
+        with self._lock:
+            job = self._jobs.setdefault(job_id, _Job(metadata["namespace"]))
+            before = job.pods.get(name)
+            if told is None:
+                job.ask = True
+                return True
+            job.pods[name] = told
+            job.ask |= not told.plain
+            return before != told or not told.plain
+
+    def observation(self, job_id: str) -> Observation | None:
+        """How a job's replicas stand, of those that there are pods of; None when the cluster has to be asked."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is None or not job.owner or job.ask:
+                if job is not None:
+                    job.ask = False
+                return None
+            pods = [pod for pod in job.pods.values() if pod.owner == job.owner]
+            attempt, namespace = job.attempt, job.namespace
+            if not pods or any(pod.attempt > attempt for pod in job.pods.values()):
+                return None
+        plain = [pod.judgement for pod in pods if pod.plain]
+        if len(plain) < len(pods) and any(one.report.state.ended for one in plain):
+            # How many came to which result can be said of all together only.
+            return None
+        latest: dict[tuple[str, int], ReplicaReport] = {}
+        for report in sorted((one.report for one in plain), key=lambda one: one.attempt):
+            latest[report.role, report.index] = report
+        platform = platform_of(job_id, attempt, namespace, count_results(plain)) if len(plain) == len(pods) else {}
+        return Observation(job_id, attempt, tuple(latest.values()), platform)
+
+    def _drop(self, job_id: str, name: str) -> bool:
+        with self._lock:
+            job = self._jobs.get(job_id)
+            gone = job.pods.pop(name, None) if job else None
+            if job is None or gone is None:
+                return False
+            ended = gone.judgement.report.state.ended
+            job.ask |= not ended
+            if not job.pods:
+                del self._jobs[job_id]
+            return not ended
+
+    def _lost(self, job_id: str, before: _Job) -> bool:
+        here = self._jobs[job_id].pods if job_id in self._jobs else {}
+        return any(name not in here for name, pod in before.pods.items() if not pod.judgement.report.state.ended)
+
+
+def _judged(pod: Json, limits: WaitLimits) -> _Pod | None:
+    """None for a pod that cannot be one of ours."""
+    try:
+        view = PodView(pod, now())
+        judgement = judge_view(view, limits)
+        attempt = int(pod["metadata"]["labels"][ATTEMPT])
+        (owner,) = pod["metadata"]["ownerReferences"]
+    except (KeyError, ValueError):
+        return None
+    plain = not (
+        judgement.end
+        or judgement.report.state is ReplicaState.FAILED
+        or view.restarts
+        or view.ending_for
+        or view.deletion_asked
+    )
+    return _Pod(attempt, intern(owner["uid"]), judgement, plain)

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from pipeline_core.clusters import base
-from pipeline_core.clusters.base import Observation, ReplicaReport, Result
-from pipeline_core.clusters.local import results
+from pipeline_core.clusters.base import Observation, ReplicaReport, ReplicaResult
 from pipeline_core.clusters.local.cgroups import group_of
-from pipeline_core.clusters.local.files import AttemptFiles, write_durably
+from pipeline_core.clusters.local.files import BOUND, UNKNOWN, AttemptFiles, write_durably
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
 from pipeline_core.clusters.local.launcher import start_supervisor
-from pipeline_core.clusters.local.usage import Used, usage
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS_FILE, OUTPUT_FILE
 
 ADDRESS = "127.0.0.1"
 START_SECONDS = 5.0
 """How long a supervisor may take to show itself until another one is started."""
 
 
-class Attempt:
+class LocalAttempt:
     """Everything in it may be done again at any time, by any process."""
 
     def __init__(self, path: Path, number: int) -> None:
@@ -85,7 +88,7 @@ class Attempt:
         self._files.wake()
         if keys is None:
             return False
-        tries = Journal.read(self._files.at("journal")).tries
+        tries = Journal.read(self._files.at("journal")).attempts
         return all(tries.get(key, {}).get("state") in ENDED for key in keys)
 
     def observe(self) -> Observation:
@@ -116,19 +119,19 @@ class Attempt:
         if used is None or report.started_at is None:
             return report
         seconds = max((now() - report.started_at).total_seconds(), 1.0)
-        return replace(report, usage=base.Usage(used.cpu_seconds / seconds, used.memory_bytes))
+        return replace(report, usage=base.ReplicaUsage(used.cpu_seconds / seconds, used.memory_bytes))
 
-    def usage(self, key: Key) -> Used | None:
+    def usage(self, key: Key) -> ProcessUsage | None:
         """What a try uses at present; None when it does not run."""
         fields = self._standings().get(key, {})
         if fields.get("state") != RUNNING or "keeper" not in fields:
             return None
         return usage(self.plan, key, fields["keeper"])
 
-    def results(self) -> Iterator[Result]:
+    def results(self) -> Iterator[ReplicaResult]:
         """What the latest tries that have ended left behind."""
         ended = [report for report in self.observe().replicas if report.state.ended]
-        return results.read(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))
+        return read_results(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))
 
     def tries(self) -> list[Key]:
         """All that were ever ordered."""
@@ -169,7 +172,7 @@ class Attempt:
 
     def _clear_what_was_lost(self, journal: Journal) -> bool:
         """End what outlived both its keeper and its supervisor, as far as control groups tell; whether all is gone."""
-        lost = [key for key, fields in journal.tries.items() if "claimed" in fields and fields["state"] not in ENDED]
+        lost = [key for key, fields in journal.attempts.items() if "claimed" in fields and fields["state"] not in ENDED]
         cleared = [group.clear() for key in lost if (group := group_of(self.plan, key)) is not None]
         return all(cleared)
 
@@ -197,3 +200,89 @@ class Attempt:
 
 def _time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+class ProcessUsage(NamedTuple):
+    """`cpu_seconds` since its start, of everything that it ever ran; `memory_bytes` now.
+
+    Memory is what the control group holds without what the kernel could have back at once; where there are no groups,
+    the sum of what its processes have resident, so that what they share counts more than once.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+def usage(plan: Mapping[str, Any], key: Key, keeper: int) -> ProcessUsage | None:
+    """What a running try uses, by its plan and the process that keeps it; None when it has ended meanwhile."""
+    try:
+        group = group_of(plan, key)
+        if group is not None:
+            return ProcessUsage(group.cpu_seconds(), group.memory_bytes())
+        return tree_usage(keeper)
+    except (FileNotFoundError, psutil.NoSuchProcess):
+        return None
+
+
+def tree_usage(pid: int) -> ProcessUsage:
+    """What all descendants of a process use, and what those used that were waited for. Raises psutil.NoSuchProcess."""
+    process = psutil.Process(pid)
+    times = process.cpu_times()
+    seconds, memory = times.children_user + times.children_system, 0
+    for descendant in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess), descendant.oneshot():
+            seconds += sum(descendant.cpu_times()[:4])
+            memory += descendant.memory_info().rss
+    return ProcessUsage(seconds, memory)
+
+
+NOT_COLLECTED = f"{OUTPUT_FILE} and {METRICS_FILE} are not collected on this machine"
+
+_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTDIR})
+
+
+def read_results(files: AttemptFiles, keys: Iterable[Key]) -> Iterator[ReplicaResult]:
+    """What these tries, which have ended, left behind. Raises OSError."""
+    kind = files.plan.get("results")
+    for key in keys:
+        if kind == UNKNOWN:
+            yield ReplicaResult(*key, output_problem=NOT_COLLECTED, metrics_problem=NOT_COLLECTED, unknown=True)
+        elif kind == BOUND and not (found := _result(files, key)).empty:
+            yield found
+
+
+def _result(files: AttemptFiles, key: Key) -> ReplicaResult:
+    output, output_problem = _first(files, key, OUTPUT_FILE, MAX_OUTPUT)
+    metrics, metrics_problem = _first(files, key, METRICS_FILE, MAX_METRICS)
+    return ReplicaResult(*key, output, metrics, output_problem, metrics_problem)
+
+
+def _first(files: AttemptFiles, key: Key, target: str, limit: int) -> tuple[bytes | None, str]:
+    """Of the first container that left something there."""
+    found = (_content(path, target, limit) for path in _paths(files, key, target.lstrip("/")))
+    return next((one for one in found if one != (None, "")), (None, ""))
+
+
+def _paths(files: AttemptFiles, key: Key, name: str) -> Iterator[str]:
+    for container in files.plan["roles"][key[0]]["containers"]:
+        if not container["sidecar"]:
+            yield files.result(key, container["name"], name)
+
+
+def _content(path: str, target: str, limit: int) -> tuple[bytes | None, str]:
+    """What a file begins with, at most one byte above the limit, or what is wrong with it; neither when there is nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        return None, f"{target} cannot be read: {error.strerror}"
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None, f"{target} is no regular file"
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(limit + 1) or None, ""
+    finally:
+        os.close(fd)

@@ -12,26 +12,26 @@ from threading import Event
 
 from pipeline_core.clusters import logs
 from pipeline_core.clusters.base import (
-    ClusterAway,
     ClusterError,
+    ClusterUnavailable,
     ForeignObject,
+    LaunchRequest,
     LogLine,
     LogQuery,
     Observation,
     ReplicaKey,
-    Result,
+    ReplicaResult,
     StillEnding,
-    Unit,
-    tries,
+    expected_replicas,
 )
-from pipeline_core.clusters.local import results
-from pipeline_core.clusters.local.attempt import Attempt
+from pipeline_core.clusters.local.attempt import NOT_COLLECTED, LocalAttempt
 from pipeline_core.clusters.local.files import BOUND, UNKNOWN, sync_directory
-from pipeline_core.clusters.local.inotify import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.journal import Key
 from pipeline_core.clusters.local.launcher import cgroup_place, mount_problem
+from pipeline_core.clusters.local.linux import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.plan import has_mounts, is_job_id, make_plan
 from pipeline_core.clusters.local.slots import write_limit
+from pipeline_core.settings import Settings
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import collects
 
@@ -57,20 +57,20 @@ class LocalCluster:
         self._slots = slots
         self._grace_seconds = grace_seconds
 
-    def launch(self, unit: Unit) -> Observation:
+    def launch(self, request: LaunchRequest) -> Observation:
         with _files_at_hand():
-            attempts = self._attempts(unit.job_id)
+            attempts = self._attempts(request.job_id)
             if attempts:
-                _check_owner(attempts[-1], unit)
-                if attempts[-1].number > unit.attempt:
+                _check_owner(attempts[-1], request)
+                if attempts[-1].number > request.attempt:
                     return attempts[-1].observe()
-            ended = [earlier.stop(None) for earlier in attempts if earlier.number < unit.attempt]
+            ended = [earlier.stop(None) for earlier in attempts if earlier.number < request.attempt]
             if not all(ended):
-                raise StillEnding(f"attempt {unit.attempt - 1} of job {unit.job_id} is still ending")
-            keys = [_key(replica) for replica in tries(unit)]
-            attempt = _numbered(attempts, unit.attempt) or self._create(unit, keys, attempts)
+                raise StillEnding(f"attempt {request.attempt - 1} of job {request.job_id} is still ending")
+            keys = [_key(replica) for replica in expected_replicas(request)]
+            attempt = _numbered(attempts, request.attempt) or self._create(request, keys, attempts)
             attempt.order(keys)
-            (self._live / unit.job_id).touch()
+            (self._live / request.job_id).touch()
             attempt.ensure_supervisor()
             return attempt.observe()
 
@@ -101,18 +101,18 @@ class LocalCluster:
                     quiet = 0.0
                     yield names
 
-    def told(self, job_id: str) -> Observation | None:
+    def cached_observation(self, job_id: str) -> Observation | None:
         """Asking costs no more than hearing does."""
         return None
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
-        attempts: dict[int, Attempt] = {}
+        attempts: dict[int, LocalAttempt] = {}
 
-        def chosen() -> dict[Attempt, list[Key]]:
+        def chosen() -> dict[LocalAttempt, list[Key]]:
             for attempt in self._attempts(job_id):
                 attempts.setdefault(attempt.number, attempt)
             tries = [(number, ReplicaKey(*key)) for number, attempt in attempts.items() for key in attempt.tries()]
-            found: dict[Attempt, list[Key]] = {}
+            found: dict[LocalAttempt, list[Key]] = {}
             for number, replica in sorted(logs.chosen(query, tries)):
                 found.setdefault(attempts[number], []).append(_key(replica))
             return found
@@ -128,7 +128,7 @@ class LocalCluster:
         with _files_at_hand():
             yield from logs.read(query, find, over)
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         """From files that are there as long as the job is not pruned."""
         with _files_at_hand():
             for attempt in self._attempts(job_id)[-1:]:
@@ -173,21 +173,21 @@ class LocalCluster:
                     for attempt in self._attempts(job_id):
                         attempt.remove_logs()
 
-    def _attempts(self, job_id: str) -> list[Attempt]:
+    def _attempts(self, job_id: str) -> list[LocalAttempt]:
         if not is_job_id(job_id):
             return []
         try:
             numbers = sorted(int(name) for name in os.listdir(self._jobs / job_id) if name.isdigit())
         except FileNotFoundError:
             return []
-        return [Attempt(self._jobs / job_id / str(number), number) for number in numbers]
+        return [LocalAttempt(self._jobs / job_id / str(number), number) for number in numbers]
 
-    def _create(self, unit: Unit, keys: Sequence[Key], earlier: Sequence[Attempt]) -> Attempt:
+    def _create(self, request: LaunchRequest, keys: Sequence[Key], earlier: Sequence[LocalAttempt]) -> LocalAttempt:
         """Make the attempt's directory. It gets its name when all of it is on disk."""
         instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
         place, cgroup_problem = cgroup_place()
         plan = make_plan(
-            unit,
+            request,
             self._root,
             slots=self._slots,
             grace_seconds=self._grace_seconds,
@@ -199,21 +199,21 @@ class LocalCluster:
         if problem and has_mounts(plan):
             raise ClusterError(f"the local cluster cannot mount volumes on this machine: {problem}")
         if problem:
-            plan["notes"].append(f"{results.NOT_COLLECTED}: {problem}")
-        plan["results"] = (UNKNOWN if collects(unit.taskset) else "") if problem else BOUND
+            plan["notes"].append(f"{NOT_COLLECTED}: {problem}")
+        plan["results"] = (UNKNOWN if collects(request.taskset) else "") if problem else BOUND
         self._make_directories()
-        job = self._jobs / unit.job_id
+        job = self._jobs / request.job_id
         job.mkdir(exist_ok=True)
-        path = job / str(unit.attempt)
-        hidden = job / f".{unit.attempt}.{uuid.uuid4().hex}"
-        Attempt.write(hidden, plan, keys)
-        attempt = Attempt(path, unit.attempt)
+        path = job / str(request.attempt)
+        hidden = job / f".{request.attempt}.{uuid.uuid4().hex}"
+        LocalAttempt.write(hidden, plan, keys)
+        attempt = LocalAttempt(path, request.attempt)
         try:
             hidden.rename(path)
         except OSError:
             # Somebody else launched the same unit meanwhile: theirs counts.
             shutil.rmtree(hidden)
-            _check_owner(attempt, unit)
+            _check_owner(attempt, request)
         sync_directory(str(job))
         sync_directory(str(self._jobs))
         return attempt
@@ -229,7 +229,17 @@ class LocalCluster:
         return sorted(os.listdir(self._live)) if self._live.is_dir() else []
 
 
-def _numbered(attempts: Sequence[Attempt], number: int) -> Attempt | None:
+def from_settings(settings: Settings) -> LocalCluster:
+    """The cluster in PIPELINE_DATA_DIR."""
+    return LocalCluster(
+        settings.cluster_name,
+        settings.data_dir / "cluster",
+        slots=settings.local_slots,
+        grace_seconds=settings.stop_grace_seconds,
+    )
+
+
+def _numbered(attempts: Sequence[LocalAttempt], number: int) -> LocalAttempt | None:
     return next((attempt for attempt in attempts if attempt.number == number), None)
 
 
@@ -239,13 +249,13 @@ def _files_at_hand() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ClusterAway(f"the local cluster's files cannot be used at present: {error}") from error
+        raise ClusterUnavailable(f"the local cluster's files cannot be used at present: {error}") from error
 
 
 def _key(replica: ReplicaKey) -> Key:
     return Key((replica.role, replica.index, replica.attempt))
 
 
-def _check_owner(attempt: Attempt, unit: Unit) -> None:
-    if (attempt.plan["namespace"], attempt.plan["user"]) != (unit.namespace, unit.user_id):
-        raise ForeignObject(f"the local cluster has a job {unit.job_id} of another namespace or user")
+def _check_owner(attempt: LocalAttempt, request: LaunchRequest) -> None:
+    if (attempt.plan["namespace"], attempt.plan["user"]) != (request.namespace, request.user_id):
+        raise ForeignObject(f"the local cluster has a job {request.job_id} of another namespace or user")

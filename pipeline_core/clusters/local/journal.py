@@ -37,11 +37,11 @@ class Key(tuple[str, int, int]):
 class Journal:
     """The state that the lines add up to."""
 
-    __slots__ = ("boot", "tries")
+    __slots__ = ("attempts", "boot")
 
     def __init__(self) -> None:
         self.boot = ""
-        self.tries: dict[Key, Fields] = {}
+        self.attempts: dict[Key, Fields] = {}
 
     @classmethod
     def read(cls, path: str) -> Journal:
@@ -60,7 +60,7 @@ class Journal:
         if "boot" in entry:
             self.boot = entry["boot"]
         else:
-            self.tries.setdefault(Key.parse(entry["key"]), {}).update(entry)
+            self.attempts.setdefault(Key.parse(entry["key"]), {}).update(entry)
 
 
 class JournalWriter:
@@ -113,7 +113,7 @@ def standing(fields: Fields, *, stopped: bool, alive: bool, same_boot: bool) -> 
 def standings(journal: Journal, ordered: Iterable[Key], stops: Container[Key], *, alive: bool) -> dict[Key, Fields]:
     same_boot = journal.boot == boot_id()
     return {
-        key: standing(journal.tries.get(key, {}), stopped=key in stops, alive=alive, same_boot=same_boot)
+        key: standing(journal.attempts.get(key, {}), stopped=key in stops, alive=alive, same_boot=same_boot)
         for key in ordered
     }
 

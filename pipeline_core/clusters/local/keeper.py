@@ -15,11 +15,11 @@ import time
 
 from pipeline_core.clusters.local import linux, process
 from pipeline_core.clusters.local.cgroups import group_of
-from pipeline_core.clusters.local.environment import compose, expand, taskset_variables
 from pipeline_core.clusters.local.files import BOUND, RESULTS
 from pipeline_core.clusters.local.journal import FAILED, RUNNING, STOPPED, SUCCEEDED
 from pipeline_core.clusters.local.logfile import LogFile
-from pipeline_core.clusters.local.mounts import Mount
+from pipeline_core.clusters.local.mounts import BindMount
+from pipeline_core.clusters.local.process import compose, expand, taskset_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Interrupted(Exception):
         self.reason = reason
 
 
-class Container:
+class StartedContainer:
     """One container of the plan and how it stands."""
 
     def __init__(self, plan: Mapping[str, Any], log: LogFile) -> None:
@@ -82,7 +82,7 @@ class Keeper:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         self._work = files.at("work", str(key))
         os.makedirs(self._work, exist_ok=True)
-        self._containers: list[Container] = []
+        self._containers: list[StartedContainer] = []
         self._group = group_of(plan, key)
         self._interrupted = False
         seconds = self._role["deadline"]
@@ -118,13 +118,13 @@ class Keeper:
         self._tell({"state": RUNNING, "reason": "", "pid": main[0].pid, "keeper": os.getpid(), "started": time.time()})
         self._pump_until_over([container for container in main if container.counts])
 
-    def _begin(self, plan: Mapping[str, Any]) -> Container:
-        container = Container(plan, LogFile(self._files.at("logs", f"{self._key}.{plan['name']}.log")))
+    def _begin(self, plan: Mapping[str, Any]) -> StartedContainer:
+        container = StartedContainer(plan, LogFile(self._files.at("logs", f"{self._key}.{plan['name']}.log")))
         self._containers.append(container)
         self._start(container)
         return container
 
-    def _start(self, container: Container) -> None:
+    def _start(self, container: StartedContainer) -> None:
         plan = container.plan
         environment = self._environment(plan)
         reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -153,7 +153,7 @@ class Keeper:
         finally:
             os.close(writing)
 
-    def _make_group(self, container: Container) -> list[str]:
+    def _make_group(self, container: StartedContainer) -> list[str]:
         if self._group is None:
             return []
         name = container.plan["name"]
@@ -176,18 +176,18 @@ class Keeper:
             taskset_variables(whole["namespace"], whole["name"], role, index, sizes), base, plan["env"], fields
         )
 
-    def _mount(self, plan: Mapping[str, Any]) -> Mount:
+    def _mount(self, plan: Mapping[str, Any]) -> BindMount:
         source = plan["source"] or self._files.at("volumes", str(self._key), plan["volume"])
         source = os.path.join(source, plan["subPath"])
         os.makedirs(source, exist_ok=True)
-        return Mount(source, plan["target"], read_only=plan["readOnly"])
+        return BindMount(source, plan["target"], read_only=plan["readOnly"])
 
-    def _results(self, container: str, mounts: Sequence[Mount]) -> list[Mount]:
+    def _results(self, container: str, mounts: Sequence[BindMount]) -> list[BindMount]:
         """Fresh files for what the container is going to leave behind; a volume of its own at such a place is left alone."""
         if self._plan.get("results") != BOUND:
             return []
         found = [
-            Mount(self._files.result(self._key, container, name), f"/{name}", file=True)
+            BindMount(self._files.result(self._key, container, name), f"/{name}", file=True)
             for name in RESULTS
             if not any(mount.covers(f"/{name}") for mount in mounts)
         ]
@@ -198,7 +198,7 @@ class Keeper:
             )
         return found
 
-    def _pump_until_over(self, containers: Sequence[Container]) -> None:
+    def _pump_until_over(self, containers: Sequence[StartedContainer]) -> None:
         while not all(container.over for container in containers):
             self._pump(None)
 
@@ -247,7 +247,7 @@ class Keeper:
             if pid in running:
                 self._ended(running[pid], process.exit_code(status))
 
-    def _ended(self, container: Container, code: int) -> None:
+    def _ended(self, container: StartedContainer, code: int) -> None:
         if not self._interrupted:
             process.signal_group(container.pid, signal.SIGKILL)
             self._drain(container)
@@ -257,7 +257,7 @@ class Keeper:
             container.restart_at = time.monotonic() + container.backoff
             container.backoff = min(container.backoff * 2, LAST_BACKOFF_SECONDS)
 
-    def _reason(self, container: Container) -> str:
+    def _reason(self, container: StartedContainer) -> str:
         if self._group is None or self._group.oom_kills(container.plan["name"]) == container.oom_kills:
             return "Error"
         return "OOMKilled"
@@ -267,12 +267,12 @@ class Keeper:
             if container.restart_at is not None and time.monotonic() >= container.restart_at:
                 self._start(container)
 
-    def _read(self, container: Container) -> None:
+    def _read(self, container: StartedContainer) -> None:
         if not container.log.take(container.pipe):
             os.close(container.pipe)
             container.pipe = -1
 
-    def _drain(self, container: Container) -> None:
+    def _drain(self, container: StartedContainer) -> None:
         if container.pipe >= 0:
             container.log.drain(container.pipe)
             os.close(container.pipe)
@@ -298,7 +298,7 @@ class Keeper:
         while self._running():
             self._pump(None, listening=False)
 
-    def _signal(self, container: Container, number: int) -> None:
+    def _signal(self, container: StartedContainer, number: int) -> None:
         if container.pid:
             process.signal_group(container.pid, number)
 

@@ -20,7 +20,7 @@ ROOT_SIZE = "64m"
 """What may be written to the new root itself, which is memory."""
 
 
-class Mount:
+class BindMount:
     """The directory `source` of the host, or the file, seen at `target` in the container."""
 
     __slots__ = ("file", "read_only", "source", "target")
@@ -42,7 +42,7 @@ class _Node:
     __slots__ = ("children", "mount")
 
     def __init__(self) -> None:
-        self.mount: Mount | None = None
+        self.mount: BindMount | None = None
         self.children: dict[str, _Node] = {}
 
 
@@ -59,7 +59,7 @@ def own_namespace() -> None:
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
 
 
-def enter(root: str, mounts: Sequence[Mount]) -> None:
+def enter(root: str, mounts: Sequence[BindMount]) -> None:
     """Make `root`, an empty directory, this process's root, with the mounts in it. Raises OSError."""
     own_namespace()
     linux.mount("tmpfs", root, "tmpfs", 0, f"mode=755,size={ROOT_SIZE}")
@@ -71,7 +71,7 @@ def enter(root: str, mounts: Sequence[Mount]) -> None:
     os.chdir("/")
 
 
-def _tree(mounts: Sequence[Mount]) -> _Node:
+def _tree(mounts: Sequence[BindMount]) -> _Node:
     tree = _Node()
     for mount in mounts:
         node = tree

@@ -11,9 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pipeline_core.clusters.base import Unit
+from pipeline_core.clusters.base import LaunchRequest
 from pipeline_core.clusters.local.cgroups import PERIOD_MICROSECONDS, Place
-from pipeline_core.clusters.local.honoured import (
+from pipeline_core.clusters.local.fields import (
     CONTAINER,
     LIMITS,
     MOUNT,
@@ -43,7 +43,7 @@ def is_job_id(text: str) -> bool:
 
 
 def make_plan(
-    unit: Unit,
+    request: LaunchRequest,
     root: Path,
     *,
     slots: int,
@@ -58,29 +58,29 @@ def make_plan(
     themselves; `cgroup_problem` says why there are no control groups. Raises ClusterError, with the path of the field
     at fault.
     """
-    if not is_job_id(unit.job_id):
-        raise refuse("metadata.name", f'"{unit.job_id}" cannot be the name of a directory')
-    _check_name(unit.namespace, "metadata.namespace")
-    spec = unit.taskset["spec"]
+    if not is_job_id(request.job_id):
+        raise refuse("metadata.name", f'"{request.job_id}" cannot be the name of a directory')
+    _check_name(request.namespace, "metadata.namespace")
+    spec = request.taskset["spec"]
     notes: list[str] = []
     roles = {}
     for number, role in enumerate(spec["roles"]):
         path = f"spec.roles.{number}"
         if _ROLE.fullmatch(role["name"]) is None:
             raise refuse(f"{path}.name", f'"{role["name"]}" is not a name of lower-case letters, digits and hyphens')
-        planner = _PodPlanner(role["template"], f"{path}.template", root, unit.namespace, notes, cgroup_problem)
+        planner = _PodPlanner(role["template"], f"{path}.template", root, request.namespace, notes, cgroup_problem)
         roles[role["name"]] = {"replicas": role.get("replicas", 1), **planner.plan(grace_seconds)}
     size = sum(role["replicas"] for role in roles.values())
     if 0 < slots < size:
         notes.append(f"spec.roles: of {size} replicas, {slots} run at a time (PIPELINE_LOCAL_SLOTS), never all at once")
     return {
-        "job": unit.job_id,
-        "attempt": unit.attempt,
-        "namespace": unit.namespace,
-        "user": unit.user_id,
-        "name": unit.taskset.get("metadata", {}).get("name") or unit.job_id,
+        "job": request.job_id,
+        "attempt": request.attempt,
+        "namespace": request.namespace,
+        "user": request.user_id,
+        "name": request.taskset.get("metadata", {}).get("name") or request.job_id,
         "instance": instance,
-        "apiVersion": unit.taskset.get("apiVersion", ""),
+        "apiVersion": request.taskset.get("apiVersion", ""),
         "deadline": spec.get("activeDeadlineSeconds"),
         "root": str(root),
         "cgroups": cgroups,

@@ -32,7 +32,7 @@ SLOT_POLL_SECONDS = 0.5
 SLOT_POLL_LIMIT_SECONDS = 10.0
 
 
-class Kept:
+class KeeperHandle:
     """A keeper as the supervisor sees it."""
 
     __slots__ = ("buffer", "ended", "events", "orders", "pid", "slot", "told")
@@ -72,7 +72,7 @@ class Supervisor:
         size = sum(role["replicas"] for role in plan["roles"].values())
         self._slots = Slots(plan["root"], plan["user"], plan["job"], plan["attempt"], size)
         self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
-        self._kept: dict[Key, Kept] = {}
+        self._kept: dict[Key, KeeperHandle] = {}
         self._waiting: dict[Key, int] = {}
         self._deadline: float | None = None
         self._fresh: list[Key] = []
@@ -95,7 +95,7 @@ class Supervisor:
         """Begin from the journal, and note as lost what an earlier supervisor was running when it died."""
         self._woken = True
         self._writer = JournalWriter(self._files.at("journal"))
-        tries = self._writer.journal.tries
+        tries = self._writer.journal.attempts
         before = standings(self._writer.journal, tries, self._files.stops(), alive=False)
         for key, fields in before.items():
             if fields["state"] in ENDED and tries[key].get("state") not in ENDED:
@@ -111,7 +111,7 @@ class Supervisor:
             self._deadline = first_start + seconds
 
     def _orders_are_left(self) -> bool:
-        tries = self._writer.journal.tries
+        tries = self._writer.journal.attempts
         return any(key not in tries for key in self._files.orders())
 
     def _step(self) -> None:
@@ -125,7 +125,7 @@ class Supervisor:
         self._note_waiting()
 
     def _take_orders(self) -> None:
-        tries = self._writer.journal.tries
+        tries = self._writer.journal.attempts
         for key in self._files.orders():
             if key not in self._waiting and key not in self._kept and not self._has_ended(key):
                 self._waiting[key] = tries.get(key, {}).get("since") or time.time_ns()
@@ -148,7 +148,7 @@ class Supervisor:
             kept.tell(DEADLINE)
 
     def _has_ended(self, key: Key) -> bool:
-        return self._writer.journal.tries.get(key, {}).get("state") in ENDED
+        return self._writer.journal.attempts.get(key, {}).get("state") in ENDED
 
     def _drop(self, keys: list[Key], fields: Fields) -> None:
         if keys:
@@ -178,7 +178,7 @@ class Supervisor:
         if fresh:
             self._announce()
 
-    def _fork(self, key: Key, slot: Slot) -> Kept:
+    def _fork(self, key: Key, slot: Slot) -> KeeperHandle:
         told, orders = os.pipe2(os.O_CLOEXEC)
         events, tell = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
@@ -198,7 +198,7 @@ class Supervisor:
                 os._exit(code)
         os.close(told)
         os.close(tell)
-        return Kept(pid, orders, events, slot)
+        return KeeperHandle(pid, orders, events, slot)
 
     def _wait(self) -> None:
         by_fd = {kept.events: key for key, kept in self._kept.items()}
@@ -232,7 +232,7 @@ class Supervisor:
         if not data:
             self._bury(key, kept)
 
-    def _bury(self, key: Key, kept: Kept) -> None:
+    def _bury(self, key: Key, kept: KeeperHandle) -> None:
         os.waitpid(kept.pid, 0)
         del self._kept[key]
         if not kept.ended:

@@ -14,8 +14,8 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters import cluster
 from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, StoredRun, StoredTask, TaskAttempt
 from pipeline_core.errors import NotFound, PipelineError
@@ -56,7 +56,7 @@ def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
     """The lines of all tasks, or of one, by time, each with its newline and, but for a single task, `task | ` before it.
 
     With `follow`, those of jobs that run at the same time come as they are written, until the run has ended; an empty text
-    is a sign of life. Raises ClusterAway.
+    is a sign of life. Raises ClusterUnavailable.
     """
     found = _followed(run_id, task, query) if query.follow else _written(run_id, task, query)
     return (f"{line.text}\n" if line else "" for line in found)

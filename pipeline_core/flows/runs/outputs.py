@@ -21,7 +21,7 @@ def read(job_id: str) -> Output:
     """The output of a job that has succeeded: that of its first replica which has one, by role and index.
 
     Where the cluster cannot collect outputs there is none, and a task that reads it has to be told so. Raises
-    ClusterAway, Unavailable.
+    ClusterUnavailable, Unavailable.
     """
     for left in results.collect(job_id):
         if left.output is not None:

@@ -56,7 +56,7 @@ _STANDING = (
 
 
 def advance(run_id: str) -> None:
-    """Go on with a run until nothing is left to be done now. Raises Unavailable, ClusterAway.
+    """Go on with a run until nothing is left to be done now. Raises Unavailable, ClusterUnavailable.
 
     Another one at work on the run looks again before it ends, so that nobody waits for it.
     """

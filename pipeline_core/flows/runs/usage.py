@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline_core.clusters import cluster
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.flows.states import TaskState
 
 MOST = 20
@@ -23,7 +23,7 @@ def with_usage(run: Mapping[str, Any]) -> dict[str, Any]:
 def _of_job(job_id: str) -> dict[str, Any] | None:
     try:
         found = cluster().observe(job_id, usage=True)
-    except ClusterAway:
+    except ClusterUnavailable:
         return None
     known = [replica.usage for replica in found.replicas if replica.usage] if found else []
     if not known:

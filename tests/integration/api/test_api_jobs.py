@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from api import streaming
 from pipeline_core.auth.privileges import Privilege
-from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery, NoSuchAttempt
+from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, NoSuchAttempt
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
@@ -358,7 +358,7 @@ def test_following_ends_with_what_is_asked_for(
 
 
 def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterAway("The cluster does not answer.")))
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterUnavailable("The cluster does not answer.")))
     answer = admin("GET", f"/v1/job/logs/{admin.submit()}")
     assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")
 
@@ -374,6 +374,6 @@ def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch
     assert int(answer.headers["Retry-After"]) > 0
     assert admin("GET", path.split("?")[0]).status_code == 200
     first.close()
-    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterAway("away")))
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterUnavailable("away")))
     assert admin("GET", path).json["msg"] == "away"
     assert admin("GET", path).json["msg"] == "away"

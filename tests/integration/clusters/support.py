@@ -9,13 +9,13 @@ from typing import Any
 
 from pipeline_core.clusters.base import (
     Cluster,
+    LaunchRequest,
     LogQuery,
     Observation,
     ReplicaKey,
     ReplicaReport,
-    Result,
+    ReplicaResult,
     StillEnding,
-    Unit,
 )
 from pipeline_core.jobs.retries import counted
 from pipeline_core.states import ReplicaState
@@ -46,23 +46,23 @@ def unit(
     replicas: tuple[ReplicaKey, ...] | None = None,
     user: str = "u1",
     **spec: Any,
-) -> Unit:
+) -> LaunchRequest:
     taskset = {
         "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
         "kind": "TaskSet",
         "metadata": {"name": f"set-{job_id}"},
         "spec": {"roles": list(roles), **spec},
     }
-    return Unit(job_id, "default", user, taskset, attempt, replicas)
+    return LaunchRequest(job_id, "default", user, taskset, attempt, replicas)
 
 
-def collected(launched: Unit) -> Unit:
+def collected(launched: LaunchRequest) -> LaunchRequest:
     """The same unit, with a TaskSet that asks for its results."""
     metadata = {**launched.taskset["metadata"], "annotations": {"pipeline/collect": "true"}}
     return replace(launched, taskset={**launched.taskset, "metadata": metadata})
 
 
-def script_unit(job_id: str, script: str, **fields: Any) -> Unit:
+def script_unit(job_id: str, script: str, **fields: Any) -> LaunchRequest:
     """A unit of one role `worker` whose replicas run a shell script."""
     replicas = fields.pop("count", 1)
     return unit(job_id, role("worker", container(script), replicas=replicas), **fields)
@@ -88,7 +88,7 @@ def ended(cluster: Cluster, job_id: str) -> Observation:
     return all_in(cluster, job_id, *(state for state in ReplicaState if state.ended))
 
 
-def the_end(cluster: Cluster, launched: Unit) -> ReplicaReport:
+def the_end(cluster: Cluster, launched: LaunchRequest) -> ReplicaReport:
     """Launch a unit of one replica; how it ended."""
     cluster.launch(launched)
     (replica,) = ended(cluster, launched.job_id).replicas
@@ -104,7 +104,7 @@ def texts(cluster: Cluster, job_id: str, query: LogQuery | None = None) -> list[
     return [line.text for line in cluster.logs(job_id, query or LogQuery()) if line]
 
 
-def launches(cluster: Cluster, launched: Unit) -> bool:
+def launches(cluster: Cluster, launched: LaunchRequest) -> bool:
     """Whether the launch was taken; not while an earlier attempt is ending."""
     try:
         return bool(cluster.launch(launched))
@@ -112,7 +112,7 @@ def launches(cluster: Cluster, launched: Unit) -> bool:
         return False
 
 
-def carried_through(cluster: Cluster, launched: Unit) -> RollUp:
+def carried_through(cluster: Cluster, launched: LaunchRequest) -> RollUp:
     """Launch a unit and do what its policies say until there is a verdict."""
     roles = roles_of(launched.taskset)
     states: Mapping[str, ReplicaState] = {}
@@ -152,7 +152,7 @@ def parent_of(pid: int) -> int:
         return int(file.read().rpartition(")")[2].split()[1])
 
 
-def left(cluster: Cluster, job_id: str) -> tuple[Result, ...]:
+def left(cluster: Cluster, job_id: str) -> tuple[ReplicaResult, ...]:
     """What a job left behind."""
     return tuple(cluster.results(job_id))
 

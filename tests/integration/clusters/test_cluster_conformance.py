@@ -16,7 +16,7 @@ from pipeline_core.clusters.base import (
     NoSuchAttempt,
     Observation,
     ReplicaKey,
-    Result,
+    ReplicaResult,
     StillEnding,
 )
 from pipeline_core.states import ReplicaState
@@ -537,7 +537,9 @@ def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluste
     cluster.launch(collected(script_unit("job", script, count=2)))
     ended(cluster, "job")
     found = wait_for(lambda: handed_over(cluster, "job"))
-    assert found == tuple(Result("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2))
+    assert found == tuple(
+        ReplicaResult("worker", index, output=f"{index}\n".encode(), metrics=b"[]\n") for index in range(2)
+    )
     assert sorted(texts(cluster, "job")) == ["said", "said"]
     assert left(cluster, "other") == ()
 
@@ -548,7 +550,7 @@ def test_a_replica_that_left_nothing_has_no_result(cluster: Cluster) -> None:
     assert left(cluster, "job") == ()
 
 
-def handed_over(cluster: Cluster, job_id: str) -> tuple[Result, ...] | None:
+def handed_over(cluster: Cluster, job_id: str) -> tuple[ReplicaResult, ...] | None:
     try:
         return left(cluster, job_id)
     except StillEnding:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import MAX_METRICS
 from pipeline_core.clusters.kubernetes.collector import equip, handed_over
+from pipeline_core.taskset.results import MAX_METRICS
 
 STAMP = b"2026-03-01T12:00:00.000000001Z "
 

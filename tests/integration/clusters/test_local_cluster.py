@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway, ClusterError, LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters.base import ClusterError, ClusterUnavailable, LaunchRequest, LogQuery, ReplicaKey
 from pipeline_core.clusters.local import attempt, driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
@@ -175,7 +175,7 @@ def test_the_replicas_that_run_are_counted_by_job(local: LocalCluster) -> None:
 def test_a_cluster_whose_files_are_out_of_reach_is_away(local: LocalCluster, root: Path) -> None:
     root.parent.mkdir(exist_ok=True)
     root.write_text("not a directory")
-    with pytest.raises(ClusterAway, match="cannot be used at present"):
+    with pytest.raises(ClusterUnavailable, match="cannot be used at present"):
         local.launch(script_unit("job", "true"))
     root.unlink()
 
@@ -455,4 +455,4 @@ def test_a_job_cannot_lead_out_of_its_directory(local: LocalCluster, root: Path,
 def test_a_role_cannot_lead_out_of_its_directory(local: LocalCluster, name: str) -> None:
     launched = unit("job", role(name, container("true")))
     with pytest.raises(ClusterError, match=r"spec\.roles\.0\.name"):
-        local.launch(Unit(launched.job_id, "default", "u1", launched.taskset))
+        local.launch(LaunchRequest(launched.job_id, "default", "u1", launched.taskset))

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.local import cgroups, driver, launcher
-from pipeline_core.clusters.local.attempt import Attempt
+from pipeline_core.clusters.local.attempt import LocalAttempt, ProcessUsage
 from pipeline_core.clusters.local.cgroups import CONTROLLERS, Group, Place
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import Journal, Key
-from pipeline_core.clusters.local.usage import Used
 from pipeline_core.states import ReplicaState
 from tests.integration.clusters.support import (
     ESCAPEE,
@@ -64,19 +63,19 @@ def limited(script: str, name: str = "main", **limits: str) -> dict[str, Any]:
 
 def groups(root: Path) -> list[Path]:
     """The directories of all that the job's attempt has in the hierarchies."""
-    plan = Attempt(root / "jobs/job/0", 0).plan
+    plan = LocalAttempt(root / "jobs/job/0", 0).plan
     tops = {Path(plan["cgroups"][controller]) for controller in CONTROLLERS[plan["cgroups"]["version"]]}
     return [path for top in tops for path in top.glob(f"{plan['instance']}.*")]
 
 
-def usage(root: Path) -> Used | None:
-    return Attempt(root / "jobs/job/0", 0).usage(FIRST)
+def usage(root: Path) -> ProcessUsage | None:
+    return LocalAttempt(root / "jobs/job/0", 0).usage(FIRST)
 
 
-def used(root: Path, seconds: float) -> Used:
+def used(root: Path, seconds: float) -> ProcessUsage:
     """The usage once so many seconds of CPU time were had."""
 
-    def look() -> Used | None:
+    def look() -> ProcessUsage | None:
         found = usage(root)
         return found if found and found.cpu_seconds >= seconds else None
 
@@ -86,7 +85,7 @@ def used(root: Path, seconds: float) -> Used:
 
 
 def supervisor_and_keeper(root: Path) -> tuple[int, int]:
-    keeper = Journal.read(str(root / "jobs/job/0/journal")).tries[FIRST]["keeper"]
+    keeper = Journal.read(str(root / "jobs/job/0/journal")).attempts[FIRST]["keeper"]
     return parent_of(keeper), keeper
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT, ReplicaKey, Result
+from pipeline_core.clusters.base import ReplicaKey, ReplicaResult
 from pipeline_core.clusters.local import driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT
 from tests.integration.clusters.support import (
     collected,
     container,
@@ -27,7 +28,7 @@ from tests.integration.clusters.support import (
 from tests.waiting import wait_for
 
 
-def left_by(cluster: LocalCluster, script: str, **fields: Any) -> Result | None:
+def left_by(cluster: LocalCluster, script: str, **fields: Any) -> ReplicaResult | None:
     """What a replica that succeeded with this script left behind."""
     replica = the_end(cluster, script_unit("job", script, **fields))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
@@ -38,7 +39,7 @@ def left_by(cluster: LocalCluster, script: str, **fields: Any) -> Result | None:
 
 def test_output_and_metrics_are_what_the_container_wrote(local: LocalCluster) -> None:
     found = left_by(local, """printf 'a\\nb\\n' > /output; echo '{"series": []}' > /metric.json""")
-    assert found == Result("worker", 0, output=b"a\nb\n", metrics=b'{"series": []}\n')
+    assert found == ReplicaResult("worker", 0, output=b"a\nb\n", metrics=b'{"series": []}\n')
     assert left(local, "job") == (found,)
 
 
@@ -138,7 +139,7 @@ def test_a_volume_at_the_place_of_a_file_is_left_alone(local: LocalCluster) -> N
     )
     replica = the_end(local, unit("job", role("worker", one, volumes=[{"name": "v", "emptyDir": {}}])))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
-    assert left(local, "job") == (Result("worker", 0, metrics=b"[]\n"),)
+    assert left(local, "job") == (ReplicaResult("worker", 0, metrics=b"[]\n"),)
 
 
 def test_without_mount_namespaces_jobs_run_and_what_they_were_asked_for_is_unknown(

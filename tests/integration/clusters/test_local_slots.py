@@ -43,7 +43,7 @@ def waits(cluster: LocalCluster, job_id: str) -> bool:
 
 
 def keeper(root: Path, job_id: str) -> int:
-    return int(Journal.read(str(root / f"jobs/{job_id}/0/journal")).tries[Key(("worker", 0, 0))]["keeper"])
+    return int(Journal.read(str(root / f"jobs/{job_id}/0/journal")).attempts[Key(("worker", 0, 0))]["keeper"])
 
 
 def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from pipeline_core import clusters
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters import factory
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
@@ -38,7 +38,7 @@ class Pods(NullCluster):
 
     def end(self, job_id: str) -> bool:
         if self.away:
-            raise ClusterAway("nobody answers")
+            raise ClusterUnavailable("nobody answers")
         self.runs -= 1
         return self.runs < 0
 
@@ -140,7 +140,7 @@ def test_detail_says_the_same_before_and_after(pods: Pods, ttl: Any, job_id: str
 def test_a_cluster_that_is_away_loses_nothing(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(600)
     pods.away = True
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         cleanup.clean_up(job_id)
     assert job_id in cleanup.uncleaned(500)
     assert row(job_id).kept_until is None
@@ -166,4 +166,4 @@ def test_other_clusters_have_no_pods_to_keep(pods: Pods, ttl: Any, job_id: str, 
 
 def test_every_driver_can_end_a_job() -> None:
     assert NullCluster("null").end("j1") is True
-    assert clusters.cluster().end("j1") is True
+    assert factory.cluster().end("j1") is True

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import delete
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters.base import ClusterAway, Result, Unit
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, ReplicaResult
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.database import transaction
@@ -34,20 +34,20 @@ class Leaving(NullCluster):
 
     def __init__(self) -> None:
         super().__init__("leaving")
-        self.left: tuple[Result, ...] = (
-            Result("worker", 0, output=b"a\n", metrics=b"[]"),
-            Result("worker", 1, output=b"b"),
+        self.left: tuple[ReplicaResult, ...] = (
+            ReplicaResult("worker", 0, output=b"a\n", metrics=b"[]"),
+            ReplicaResult("worker", 1, output=b"b"),
         )
         self.asked = 0
         self.away = False
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def results(self, job_id: str) -> Iterator[Result]:
+    def results(self, job_id: str) -> Iterator[ReplicaResult]:
         self.asked += 1
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
         if self.away:
-            raise ClusterAway("nobody answers")
+            raise ClusterUnavailable("nobody answers")
         yield from self.left
 
     def delete(self, job_id: str, replicas: Any = None) -> bool:
@@ -96,7 +96,7 @@ def test_results_are_kept_before_everything_is_deleted(leaving: Leaving, job_id:
 
 def test_collecting_before_cleaning_up_changes_nothing(leaving: Leaving, job_id: str) -> None:
     before = results.collect(job_id)
-    leaving.left = (Result("worker", 0, output=b"another"), Result("worker", 2, output=b"c"))
+    leaving.left = (ReplicaResult("worker", 0, output=b"another"), ReplicaResult("worker", 2, output=b"c"))
     cleanup.clean_up(job_id)
     assert kept(job_id) == [(0, "a", []), (1, "b", None), (2, "c", None)]
     assert [one.collected_at for one in results.collect(job_id)[:2]] == [one.collected_at for one in before]
@@ -117,7 +117,7 @@ def test_many_at_once_keep_the_same(leaving: Leaving, job_id: str) -> None:
 def test_nothing_is_deleted_while_results_cannot_be_had(leaving: Leaving, job_id: str) -> None:
     leaving.away = True
     for act in (cleanup.clean_up, results.collect):
-        with pytest.raises(ClusterAway):
+        with pytest.raises(ClusterUnavailable):
             act(job_id)
     assert leaving.left
     assert kept(job_id) == []
@@ -133,7 +133,7 @@ def test_the_metrics_of_a_job_are_bounded_together(
     leaving: Leaving, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "MAX_JOB_METRICS", 5)
-    leaving.left = tuple(Result("worker", index, output=b"a", metrics=b"[]") for index in range(4))
+    leaving.left = tuple(ReplicaResult("worker", index, output=b"a", metrics=b"[]") for index in range(4))
     found = results.collect(job_id)
     assert [one.metrics for one in found] == [[], [], None, None]
     assert [bool(one.metrics_problem) for one in found] == [False, False, True, True]
@@ -168,7 +168,7 @@ def test_detail_shows_what_a_real_replica_left(local: LocalCluster, script: str,
     job_id = submitted(script)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
     assert isinstance(claim, Claim)
-    cursor.finish(claim, Launched(observation=local.launch(Unit(job_id, "default", "u1", taskset(script)))))
+    cursor.finish(claim, Launched(observation=local.launch(LaunchRequest(job_id, "default", "u1", taskset(script)))))
     ended(local, job_id)
     rollup.observe(job_id)
     wait_for(lambda: cleanup.clean_up(job_id))

@@ -32,7 +32,7 @@ class Telling(NullCluster):
         self.tells: dict[str, Observation] = {}
         self.deleted: dict[str, Any] = {}
 
-    def told(self, job_id: str) -> Observation | None:
+    def cached_observation(self, job_id: str) -> Observation | None:
         return self.tells.get(job_id)
 
     def delete(self, job_id: str, replicas: Any = None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, inspect, select, text, update
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_delivery_id, new_flow_id, new_job_id, new_run_id
 from pipeline_core.database import transaction
@@ -57,7 +57,7 @@ class Cluster:
 
     def prune_logs(self, job_ids: list[str]) -> None:
         if self.away:
-            raise ClusterAway("away")
+            raise ClusterUnavailable("away")
         self.without_logs += job_ids
 
 
@@ -227,7 +227,7 @@ def test_logs_go_in_batches_and_again_after_the_cluster_was_away(cluster: Cluste
     for days in (35, 34, 33, 32, 31):
         store(timedelta(days=days))
     cluster.away = True
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         retention.enforce(2)
     cluster.away = False
     assert [retention.enforce(2) for _ in range(4)] == [2, 2, 1, 0]

@@ -22,7 +22,7 @@ def attempt_of(service: Installation, job_id: str) -> AttemptFiles:
 
 def kill_supervisor(files: AttemptFiles) -> None:
     """Kill it with its keepers and all else; nobody notes how anything ended."""
-    (fields,) = Journal.read(files.at("journal")).tries.values()
+    (fields,) = Journal.read(files.at("journal")).attempts.values()
     with open(f"/proc/{fields['keeper']}/stat") as stat:
         supervisor = int(stat.read().rpartition(")")[2].split()[1])
     for pid in (supervisor, fields["keeper"]):
@@ -44,7 +44,7 @@ def running_job(service: Installation, starts: Path, go: Path, **policies: Any) 
 def test_a_job_goes_on_while_all_of_the_service_is_dead(service: Installation, tmp_path: Path) -> None:
     starts, go = tmp_path / "starts", tmp_path / "go"
     job_id = running_job(service, starts, go)
-    (fields,) = Journal.read(attempt_of(service, job_id).at("journal")).tries.values()
+    (fields,) = Journal.read(attempt_of(service, job_id).at("journal")).attempts.values()
     service.stop()
     assert attempt_of(service, job_id).held()
     assert Path(f"/proc/{fields['pid']}").exists()

@@ -6,7 +6,7 @@ from flask.testing import FlaskClient
 
 from api import envelope
 from pipeline_core import errors
-from pipeline_core.clusters.base import ClusterAway, ClusterError
+from pipeline_core.clusters.base import ClusterError, ClusterUnavailable
 from pipeline_core.errors import PipelineError
 from pipeline_core.jobs import submission
 
@@ -22,7 +22,7 @@ STATUSES = [
     (errors.UnsupportedMediaType("x"), 415, "WRONG_PARAM"),
     (errors.TooManyFailures("x", retry_after=7), 429, "PERMISSION_DENIED"),
     (errors.Unavailable("x", retry_after=7), 503, "INTERNAL_ERROR"),
-    (ClusterAway("x"), 503, "INTERNAL_ERROR"),
+    (ClusterUnavailable("x"), 503, "INTERNAL_ERROR"),
 ]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core import clusters
-from pipeline_core.clusters.base import LogQuery, ReplicaKey, Unit
+from pipeline_core.clusters import factory
+from pipeline_core.clusters.base import LaunchRequest, LogQuery, ReplicaKey
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
@@ -32,7 +32,7 @@ TASKSET = {"spec": {"roles": [{"name": "ps", "template": {}}, {"name": "worker",
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
     monkeypatch.setenv("PIPELINE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("PIPELINE_CLUSTER_NAME", "mine")
-    monkeypatch.setattr(clusters, "_drivers", {})
+    monkeypatch.setattr(factory, "_made", {})
     settings.cache_clear()
     yield monkeypatch
     settings.cache_clear()
@@ -41,17 +41,17 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pyt
 @pytest.mark.parametrize(("driver", "expected"), [("local", LocalCluster), ("null", NullCluster)])
 def test_the_driver_is_the_one_that_is_set(environment: pytest.MonkeyPatch, driver: str, expected: type) -> None:
     environment.setenv("PIPELINE_CLUSTER_DRIVER", driver)
-    cluster = clusters.cluster()
+    cluster = factory.cluster()
     assert isinstance(cluster, expected)
     assert (cluster.name, cluster.platform) == ("mine", driver)
-    assert clusters.cluster() is cluster
+    assert factory.cluster() is cluster
 
 
 def test_a_cluster_of_kubernetes_is_that_of_the_kubeconfig(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     environment.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
     environment.setenv("PIPELINE_KUBECONFIG", str(tmp_path / "kubeconfig"))
-    cluster = clusters.cluster()
+    cluster = factory.cluster()
     assert isinstance(cluster, KubernetesCluster)
     assert (cluster.name, cluster.platform) == ("mine", "kubernetes")
 
@@ -73,12 +73,12 @@ def test_a_cluster_that_cannot_be_told_is_a_matter_of_configuration(
     environment.setenv("PIPELINE_KUBE_CONTEXT", context)
     environment.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigurationError, match=message):
-        clusters.cluster()
+        factory.cluster()
 
 
 def test_on_the_null_cluster_everything_succeeds_at_once() -> None:
     cluster = NullCluster("nowhere")
-    observation = cluster.launch(Unit("job", "ns", "u", TASKSET, attempt=2))
+    observation = cluster.launch(LaunchRequest("job", "ns", "u", TASKSET, attempt=2))
     assert observation.cleared
     assert observation.attempt == 2
     found = [(replica.role, replica.index, replica.state, replica.exit_code) for replica in observation.replicas]
@@ -94,7 +94,7 @@ def test_on_the_null_cluster_everything_succeeds_at_once() -> None:
 
 def test_the_null_cluster_reports_just_the_tries_that_are_asked_for() -> None:
     tries = (ReplicaKey("worker", 1, 3),)
-    (replica,) = NullCluster("nowhere").launch(Unit("job", "ns", "u", TASKSET, replicas=tries)).replicas
+    (replica,) = NullCluster("nowhere").launch(LaunchRequest("job", "ns", "u", TASKSET, replicas=tries)).replicas
     assert (replica.role, replica.index, replica.attempt) == ("worker", 1, 3)
 
 

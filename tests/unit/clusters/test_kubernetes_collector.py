@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, PREPARER, equip, handed_over, leaves_output
-from pipeline_core.clusters.kubernetes.podview import PodView
+from pipeline_core.clusters.kubernetes.pods import PodView
 from pipeline_core.clusters.kubernetes.results import output_of
 from tests.unit.clusters.kubernetes_pods import NOW, ended, make
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes import archive as archives
-from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveAway, RunLog
-from pipeline_core.clusters.kubernetes.collecting import Archiving, standing, waited
+from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
+from pipeline_core.clusters.kubernetes.archiving import Archiving, standing, waited
 from pipeline_core.clusters.kubernetes.podlogs import PIECE_BYTES, Resume, utc, whole
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
@@ -173,11 +173,11 @@ def test_a_piece_that_is_replaced_while_it_is_read_costs_nothing(tmp_path: Path)
 def test_a_log_that_breaks_off_is_not_stored(tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield b"first"
-        raise ClusterAway("broken")
+        raise ClusterUnavailable("broken")
 
     archive = Archive(str(tmp_path))
     archive.add("j1", MAIN, 0, lines("01"))
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         archive.store("j1", MAIN, broken())
     assert stored(archive, "j1", MAIN) == lines("01")
     assert len(files(tmp_path)) == 1
@@ -185,7 +185,7 @@ def test_a_log_that_breaks_off_is_not_stored(tmp_path: Path) -> None:
 
 def test_an_archive_that_cannot_be_written_is_away(tmp_path: Path) -> None:
     (tmp_path / "archive").write_text("not a directory")
-    with pytest.raises(ArchiveAway, match="archive"):
+    with pytest.raises(ArchiveUnavailable, match="archive"):
         Archive(f"{tmp_path}/archive").store("j1", MAIN, [])
 
 
@@ -198,11 +198,11 @@ def test_logs_are_waited_for_from_the_later_of_the_end_and_the_stop(age: int) ->
 @pytest.mark.parametrize(
     ("error", "seconds", "expected"),
     [
-        (ClusterAway("no node"), 59, Archiving.UNDER_WAY),
-        (ClusterAway("no node"), 61, Archiving.DONE),
-        (ArchiveAway("no bucket"), 59, Archiving.UNDER_WAY),
-        (ArchiveAway("no bucket"), 61, Archiving.LATE),
-        (ArchiveAway("no bucket"), 24 * 3600 + 1, Archiving.DONE),
+        (ClusterUnavailable("no node"), 59, Archiving.UNDER_WAY),
+        (ClusterUnavailable("no node"), 61, Archiving.DONE),
+        (ArchiveUnavailable("no bucket"), 59, Archiving.UNDER_WAY),
+        (ArchiveUnavailable("no bucket"), 61, Archiving.LATE),
+        (ArchiveUnavailable("no bucket"), 24 * 3600 + 1, Archiving.DONE),
     ],
 )
 def test_an_archive_is_waited_for_longer_than_a_node(error: Any, seconds: float, expected: Archiving) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterError, ReplicaKey, Unit
+from pipeline_core.clusters.base import ClusterError, LaunchRequest, ReplicaKey
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.objects import PodMaker
 
@@ -28,8 +28,8 @@ def taskset(**template: Any) -> dict[str, Any]:
     }
 
 
-def unit(job_id: str = "j1", **template: Any) -> Unit:
-    return Unit(job_id, "ns", "ann", taskset(**template), attempt=2)
+def unit(job_id: str = "j1", **template: Any) -> LaunchRequest:
+    return LaunchRequest(job_id, "ns", "ann", taskset(**template), attempt=2)
 
 
 def pod(key: ReplicaKey = WORKER, pull_secrets: tuple[str, ...] = (), **template: Any) -> Any:
@@ -106,7 +106,9 @@ def test_the_template_is_left_as_it_was() -> None:
 def test_a_list_of_hosts_that_no_program_could_be_started_with_is_left_out() -> None:
     many = taskset()
     many["spec"]["roles"][1]["replicas"] = 10_000
-    made = PodMaker(Unit("j1", "ns", "ann", many), OWNER, pull_secrets=(), grace_seconds=1).pod(ReplicaKey("ps", 0))
+    made = PodMaker(LaunchRequest("j1", "ns", "ann", many), OWNER, pull_secrets=(), grace_seconds=1).pod(
+        ReplicaKey("ps", 0)
+    )
     names = [one["name"] for one in made["spec"]["containers"][0]["env"]]
     assert "TASKROLE_HOSTS_PS" in names
     assert "TASKROLE_HOSTS_BIG_WORKER" not in names
@@ -118,7 +120,7 @@ def test_a_role_that_is_not_there_is_refused() -> None:
 
 
 def test_the_control_unit_holds_the_taskset_and_who_it_belongs_to() -> None:
-    control = objects.control_unit(unit())
+    control = objects.control_configmap(unit())
     assert control["metadata"]["name"] == "c-j1-2"
     assert control["metadata"]["annotations"]["pipeline/user"] == "ann"
     assert json.loads(control["data"]["taskset.json"]) == taskset()
@@ -127,7 +129,7 @@ def test_the_control_unit_holds_the_taskset_and_who_it_belongs_to() -> None:
 @pytest.mark.parametrize("job_id", ["", "../x", "A", "1a", "a.b", "a" * 42, "-a", "a-"])
 def test_a_job_that_no_service_can_be_named_after_is_refused(job_id: str) -> None:
     with pytest.raises(ClusterError, match="cannot be the name of a Service"):
-        objects.control_unit(unit(job_id))
+        objects.control_configmap(unit(job_id))
 
 
 def test_the_service_finds_pods_that_are_not_ready() -> None:
@@ -138,5 +140,5 @@ def test_the_service_finds_pods_that_are_not_ready() -> None:
 @pytest.mark.parametrize("role", ["worker", "big-worker", "w-1-2", "1"])
 def test_a_try_is_told_from_the_name_of_its_pod(role: str) -> None:
     key = ReplicaKey(role, 7, 3)
-    assert objects.try_of_name("j1", objects.pod_name("j1", 12, key)) == (12, key)
-    assert objects.try_of_name("j2", objects.pod_name("j1", 12, key)) is None
+    assert objects.replica_attempt_of_pod("j1", objects.pod_name("j1", 12, key)) == (12, key)
+    assert objects.replica_attempt_of_pod("j2", objects.pod_name("j1", 12, key)) is None

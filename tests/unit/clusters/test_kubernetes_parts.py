@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes import client
 
-from pipeline_core.clusters.base import ClusterAway, ClusterError, ReplicaKey, ReplicaReport
+from pipeline_core.clusters.base import ClusterError, ClusterUnavailable, ReplicaKey, ReplicaReport
 from pipeline_core.clusters.kubernetes import ledger as ledgers
 from pipeline_core.clusters.kubernetes.api import Api, ApiError, cluster_error
-from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, Ledger, pack, unpack
+from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, AttemptLedger, pack, unpack
 from pipeline_core.states import ReplicaState
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
@@ -29,23 +29,23 @@ def report(key: ReplicaKey, **fields: Any) -> ReplicaReport:
     return ReplicaReport(key.role, key.index, ReplicaState.FAILED, key.attempt, **fields)
 
 
-def stored(ledger: Ledger) -> Ledger:
+def stored(ledger: AttemptLedger) -> AttemptLedger:
     return unpack({"binaryData": {LEDGER_KEY: pack(ledger)}})
 
 
 @given(st.frozensets(KEYS), st.frozensets(KEYS), st.frozensets(KEYS), st.none() | st.integers(0, 255))
 def test_a_ledger_is_read_as_it_was_written(launched: Any, stopped: Any, ended: Any, code: int | None) -> None:
-    made = Ledger(launched, stopped).with_ended(report(key, exit_code=code, finished_at=NOW) for key in ended)
+    made = AttemptLedger(launched, stopped).with_ended(report(key, exit_code=code, finished_at=NOW) for key in ended)
     assert stored(made) == made
 
 
 def test_a_control_unit_without_a_ledger_remembers_nothing() -> None:
-    assert unpack({}) == Ledger()
+    assert unpack({}) == AttemptLedger()
 
 
 def test_how_a_try_ended_is_written_down_once() -> None:
     key = ReplicaKey("worker", 0)
-    ledger = Ledger().with_ended([report(key, reason="first")]).with_ended([report(key, reason="second")])
+    ledger = AttemptLedger().with_ended([report(key, reason="first")]).with_ended([report(key, reason="second")])
     assert ledger.ended[key].reason == "first"
 
 
@@ -53,7 +53,7 @@ def test_a_large_ledger_goes_without_what_is_only_good_to_know(monkeypatch: pyte
     monkeypatch.setattr(ledgers, "LIMIT_BYTES", 10_000)
     text = random.Random(1).randbytes
     keys = [ReplicaKey("worker", index) for index in range(100)]
-    made = Ledger().with_ended(report(key, diagnostics=text(2000).hex(), exit_code=1) for key in keys)
+    made = AttemptLedger().with_ended(report(key, diagnostics=text(2000).hex(), exit_code=1) for key in keys)
     packed = pack(made)
     assert len(base64.b64decode(packed)) < 10_000
     assert {one.diagnostics for one in stored(made).ended.values()} == {""}
@@ -62,7 +62,7 @@ def test_a_large_ledger_goes_without_what_is_only_good_to_know(monkeypatch: pyte
 
 def test_ten_thousand_replicas_fit_into_a_control_unit() -> None:
     text = random.Random(1).randbytes
-    made = Ledger(frozenset(ReplicaKey("worker", index) for index in range(10_000))).with_ended(
+    made = AttemptLedger(frozenset(ReplicaKey("worker", index) for index in range(10_000))).with_ended(
         report(
             ReplicaKey("worker", index),
             exit_code=1,
@@ -86,10 +86,10 @@ def test_ten_thousand_replicas_fit_into_a_control_unit() -> None:
         (400, "unknown field", ClusterError),
         (404, 'namespaces "x" not found', ClusterError),
         (403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"', ClusterError),
-        (403, 'pods "x" is forbidden: exceeded quota: q, requested: pods=1', ClusterAway),
-        (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group ""', ClusterAway),
-        (401, "Unauthorized", ClusterAway),
-        (409, "the object has been modified", ClusterAway),
+        (403, 'pods "x" is forbidden: exceeded quota: q, requested: pods=1', ClusterUnavailable),
+        (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group ""', ClusterUnavailable),
+        (401, "Unauthorized", ClusterUnavailable),
+        (409, "the object has been modified", ClusterUnavailable),
     ],
 )
 def test_a_refusal_is_for_good_unless_somebody_may_mend_it(status: int, message: str, kind: type) -> None:
@@ -138,7 +138,7 @@ def test_what_is_busy_or_broken_is_asked_again_as_late_as_it_says() -> None:
 @pytest.mark.parametrize("answer", [BUSY, BROKEN, urllib3.exceptions.ConnectTimeoutError("slow")])
 def test_what_stays_so_is_away(answer: Any) -> None:
     made, _, slept = api(*[answer] * 4)
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         made.request("GET", "/x")
     assert len(slept) == 3
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import Observation
-from pipeline_core.clusters.kubernetes.observations import Told
-from pipeline_core.clusters.kubernetes.rules import Limits
+from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes_pods import NOW, ended, make, running, waiting
 
@@ -26,7 +26,7 @@ UNIT = {
 
 @pytest.fixture(autouse=True)
 def _at_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline_core.clusters.kubernetes.observations.now", lambda: NOW)
+    monkeypatch.setattr("pipeline_core.clusters.kubernetes.watch.now", lambda: NOW)
 
 
 WAITS = make("Pending", waiting("ContainerCreating"))
@@ -44,9 +44,9 @@ def replica(pod: dict[str, Any], index: int, tries: int = 0, attempt: int = 0, o
     return made
 
 
-def told(*pods: dict[str, Any]) -> Told:
+def told(*pods: dict[str, Any]) -> ObservationCache:
     """A watch that has begun with these pods and their control unit."""
-    found = Told(Limits(timedelta(seconds=300), timedelta(days=1)))
+    found = ObservationCache(WaitLimits(timedelta(seconds=300), timedelta(days=1)))
     found.begin("ns", pods)
     found.know(UNIT)
     return found

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.kubernetes.podview import PodView
-from pipeline_core.clusters.kubernetes.rules import RULES, Limits, UnitResult
-from pipeline_core.clusters.kubernetes.translation import count_results, judge
+from pipeline_core.clusters.kubernetes.pods import PodView
+from pipeline_core.clusters.kubernetes.rules import RULES, PodOutcome, WaitLimits, count_results, judge
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes_pods import NOW, at, ended, make, running, waiting
 
-LIMITS = Limits(pending=timedelta(seconds=300), scheduling=timedelta(seconds=3600))
+LIMITS = WaitLimits(pending=timedelta(seconds=300), scheduling=timedelta(seconds=3600))
 W, R, S, F, STOPPED = (
     ReplicaState.WAITING,
     ReplicaState.RUNNING,
@@ -24,7 +23,7 @@ W, R, S, F, STOPPED = (
     ReplicaState.FAILED,
     ReplicaState.STOPPED,
 )
-DONE, FAIL, ERROR = UnitResult.FINISHED, UnitResult.FAIL, UnitResult.ERROR
+DONE, FAIL, ERROR = PodOutcome.FINISHED, PodOutcome.FAIL, PodOutcome.ERROR
 SIDECAR = {"pipeline/sidecars": '["c1"]'}
 
 
@@ -40,7 +39,7 @@ UNSCHEDULABLE = condition("PodScheduled", "False", reason="Unschedulable", messa
 ON_FAILURE = {"restartPolicy": "OnFailure"}
 CRASHED = {"lastState": {"terminated": {"exitCode": 9, "startedAt": at(-40), "finishedAt": at(-30)}}}
 
-CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, UnitResult | None]] = {
+CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, PodOutcome | None]] = {
     "no scheduler has seen it": (make("Pending", node=""), W, "Pending", None, None),
     "no node is free": (make("Pending", node="", **UNSCHEDULABLE), W, "Unschedulable", None, None),
     "no node was free for too long": (

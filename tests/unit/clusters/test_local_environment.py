@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.local.environment import compose, expand, taskset_variables
+from pipeline_core.clusters.local.process import compose, expand, taskset_variables
 
 VARIABLES = {"A": "1", "B": "$(A)", "EMPTY": ""}
 

@@ -24,7 +24,7 @@ def test_later_lines_add_to_earlier_ones() -> None:
     ):
         journal.add(entry)
     assert journal.boot == "two"
-    assert journal.tries[KEY] == {"key": "worker.2.1", "state": "running", "claimed": 1.0, "pid": 7}
+    assert journal.attempts[KEY] == {"key": "worker.2.1", "state": "running", "claimed": 1.0, "pid": 7}
 
 
 CLAIMED = {"state": "waiting", "claimed": 1.0}

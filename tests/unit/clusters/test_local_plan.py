@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterError, Unit
-from pipeline_core.clusters.local.honoured import (
+from pipeline_core.clusters.base import ClusterError, LaunchRequest
+from pipeline_core.clusters.local.fields import (
     CONTAINER,
     LIMITS,
     MOUNT,
@@ -30,7 +30,7 @@ SPEC = "spec.roles.0.template.spec"
 def plan_of(pod: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, Any]:
     template = {"metadata": {"annotations": annotations or {}}, "spec": pod}
     taskset = {"metadata": {"name": "set"}, "spec": {"roles": [{"name": "worker", "template": template}]}}
-    return make_plan(Unit("job", "ns", "u", taskset), ROOT, slots=1, grace_seconds=3, instance="i")
+    return make_plan(LaunchRequest("job", "ns", "u", taskset), ROOT, slots=1, grace_seconds=3, instance="i")
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_a_job_that_never_runs_all_at_a_time_is_told_so() -> None:
     taskset = {"metadata": {"name": "set"}, "spec": {"roles": roles}}
 
     def notes(slots: int) -> list[str]:
-        made = make_plan(Unit("job", "ns", "u", taskset), ROOT, slots=slots, grace_seconds=3, instance="i")
+        made = make_plan(LaunchRequest("job", "ns", "u", taskset), ROOT, slots=slots, grace_seconds=3, instance="i")
         return list(made["notes"])
 
     (note,) = notes(3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_core.clusters import logs
 from pipeline_core.clusters.base import LogQuery, NoSuchAttempt, ReplicaKey
-from pipeline_core.clusters.logs import LogReader, Try, chosen
+from pipeline_core.clusters.logs import LogReader, ReplicaAttempt, chosen
 
 TRIES = st.lists(
     st.tuples(
@@ -20,7 +20,7 @@ TRIES = st.lists(
 )
 
 
-def one(index: int, of_taskset: int, of_replica: int) -> Try:
+def one(index: int, of_taskset: int, of_replica: int) -> ReplicaAttempt:
     return of_taskset, ReplicaKey("w", index, of_replica)
 
 
@@ -40,7 +40,7 @@ KNOWN = [one(0, 0, 0), one(0, 0, 1), one(0, 1, 0), one(1, 0, 0), one(1, 1, 0)]
         (LogQuery(role="nobody", attempt=0), set()),
     ],
 )
-def test_tries_are_counted_over_both_kinds_of_retries(query: LogQuery, expected: set[Try]) -> None:
+def test_tries_are_counted_over_both_kinds_of_retries(query: LogQuery, expected: set[ReplicaAttempt]) -> None:
     assert chosen(query, KNOWN) == expected
 
 
@@ -58,14 +58,14 @@ def test_an_attempt_that_there_was_not_is_not_found(query: LogQuery, message: st
 
 
 @given(TRIES)
-def test_every_try_is_found_by_its_number_and_by_no_other(tries: list[Try]) -> None:
+def test_every_try_is_found_by_its_number_and_by_no_other(tries: list[ReplicaAttempt]) -> None:
     numbered = [found for number in range(9) for found in _chosen(number, tries)]
     assert sorted(numbered) == sorted(set(tries))
     places = {(key.role, key.index) for _, key in tries}
     assert {(key.role, key.index) for _, key in chosen(LogQuery(), tries)} == places
 
 
-def _chosen(number: int, tries: list[Try]) -> frozenset[Try]:
+def _chosen(number: int, tries: list[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
     try:
         return chosen(LogQuery(attempt=number), tries)
     except NoSuchAttempt:

@@ -14,9 +14,9 @@ from mpijob_translator import translate as translate_mpijob
 from pytorchjob_translator import translate as translate_pytorchjob
 from tfjob_translator import translate as translate_tfjob
 
-from pipeline_core.clusters.base import ReplicaKey, Unit
+from pipeline_core.clusters.base import LaunchRequest, ReplicaKey
 from pipeline_core.clusters.kubernetes.objects import PodMaker
-from pipeline_core.clusters.local.environment import compose
+from pipeline_core.clusters.local.process import compose
 from pipeline_core.taskset.schema import check
 
 JOBS = Path(__file__).parents[3] / "examples" / "jobs"
@@ -57,7 +57,7 @@ def mpijob(workers: int = 2, **spec: Any) -> dict[str, Any]:
 
 def as_pod(taskset: dict[str, Any], role: str, index: int) -> tuple[list[str], dict[str, str]]:
     """The command of a replica's container and its environment, as Kubernetes expands it."""
-    maker = PodMaker(Unit("j01", "default", "ada", taskset), OWNER, pull_secrets=(), grace_seconds=1)
+    maker = PodMaker(LaunchRequest("j01", "default", "ada", taskset), OWNER, pull_secrets=(), grace_seconds=1)
     (main,) = maker.pod(ReplicaKey(role, index))["spec"]["containers"]
     variables = [(one["name"], one["value"]) for one in main["env"]]
     return main["command"], compose({"PATH": "/usr/bin:/bin"}, {}, variables, {})

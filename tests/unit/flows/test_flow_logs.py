@@ -9,7 +9,7 @@ from queue import Queue
 
 import pytest
 
-from pipeline_core.clusters.base import ClusterAway, LogLine, LogQuery
+from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery
 from pipeline_core.flows.runs import logs
 from tests.waiting import HANG_SECONDS
 
@@ -132,11 +132,11 @@ def test_what_a_cluster_that_is_away_says_is_raised(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, follow: bool
 ) -> None:
     def away(job_id: str, query: LogQuery) -> Iterator[LogLine]:
-        raise ClusterAway("The cluster is away.")
+        raise ClusterUnavailable("The cluster is away.")
         yield
 
     monkeypatch.setattr(cluster, "logs", away)
-    with pytest.raises(ClusterAway):
+    with pytest.raises(ClusterUnavailable):
         next(logs.lines("r1", None, LogQuery(follow=follow)))
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT, Result
+from pipeline_core.clusters.base import ReplicaResult
 from pipeline_core.jobs.results import row
+from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT
 
 
 def kept(**fields: Any) -> dict[str, Any]:
-    found = row("j1", Result("worker", 2, 1, **fields))
+    found = row("j1", ReplicaResult("worker", 2, 1, **fields))
     assert (found.pop("job_id"), found.pop("role"), found.pop("index")) == ("j1", "worker", 2)
     assert found.pop("collected_at").utcoffset() is not None
     return found

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.taskset.additive import NotAdditive, binding, decoration
-from pipeline_core.taskset.change import Change, Insert, Put, Replace
-from pipeline_core.taskset.patch import apply, patch
+from pipeline_core.taskset.change import Insert, Put, Replace, TaskSetChange, apply, patch
 from pipeline_core.taskset.pod_policy import PodPolicy, PodPolicyError
 from pipeline_core.taskset.schema import TaskSetError
 from tests.unit.taskset.taskset_documents import BASE, Doc, additions, main, pod, template, variant
@@ -96,7 +95,7 @@ def test_ports_of_one_number_and_two_protocols_are_two_ports() -> None:
 
 def test_what_the_user_named_twice_is_no_fault_of_the_decorator() -> None:
     base = variant(lambda d: main(d)["env"].append({"name": "A", "value": "2"}))
-    assert decoration(base, copy.deepcopy(base)) == Change()
+    assert decoration(base, copy.deepcopy(base)) == TaskSetChange()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,7 @@ def test_additions_compose(data: st.DataObject) -> None:
 
 @given(additions())
 def test_an_unchanged_document_is_no_change(document: Doc) -> None:
-    assert decoration(document, copy.deepcopy(document)) == Change()
+    assert decoration(document, copy.deepcopy(document)) == TaskSetChange()
 
 
 def leaves(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.taskset.command import Script, Words, growth, script_index
+from pipeline_core.taskset.command import LeadingScript, LeadingWords, growth, script_index
 
 SHELL = ["sh", "-c", "run"]
 
@@ -39,7 +39,7 @@ def test_the_script_of_a_shell_is_found(command: list[str], index: int | None) -
     ["prepare; ", "prepare;", "cd /data && ", "set -e\n", "a\n  ", "# a comment\n", "echo '#'; ", "a\nb;"],
 )
 def test_text_that_ends_a_command_may_stand_before_a_script(text: str) -> None:
-    assert growth(SHELL, ["sh", "-c", f"{text}run"]) == Script(2, text)
+    assert growth(SHELL, ["sh", "-c", f"{text}run"]) == LeadingScript(2, text)
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,19 @@ def test_only_the_script_may_get_text() -> None:
 
 
 def test_an_empty_command_is_none() -> None:
-    assert growth([], []) == Words(())
+    assert growth([], []) == LeadingWords(())
     assert growth([], ["sh"]) is None
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=4), st.lists(st.text(max_size=3), max_size=3))
 def test_words_may_stand_before_any_command(old: list[str], words: list[str]) -> None:
-    assert growth(old, words + old) == Words(tuple(words))
+    assert growth(old, words + old) == LeadingWords(tuple(words))
 
 
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
 def test_whatever_is_growth_still_ends_with_the_old_command(old: list[str], new: list[str]) -> None:
     match growth(old, new):
-        case Words(words):
+        case LeadingWords(words):
             assert [*words, *old] == new
-        case Script(index, text):
+        case LeadingScript(index, text):
             assert [*old[:index], text + old[index], *old[index + 1 :]] == new

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.taskset.additive import binding, decoration
+from pipeline_core.taskset.change import apply, patch
 from pipeline_core.taskset.document import SIDECARS, counting, sidecars
 from pipeline_core.taskset.merge import MergeConflict, decorated, merge
-from pipeline_core.taskset.patch import apply, patch
 from pipeline_core.taskset.schema import TaskSetError, check
 from tests.unit.taskset.taskset_documents import BASE, Doc, additions, containers, main, pod, template, variant
 

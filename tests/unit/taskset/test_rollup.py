@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.states import ReplicaState
-from pipeline_core.taskset.document import Action, Event, EventRule, Role, roles
-from pipeline_core.taskset.rollup import Verdict, role_state, roll_up, taskset_state, taskset_verdict
+from pipeline_core.taskset.document import EventRule, Role, RoleAction, RoleEvent, roles
+from pipeline_core.taskset.rollup import TaskSetVerdict, role_state, roll_up, taskset_state, taskset_verdict
 
 CASES = Path(__file__).parents[2] / "cases"
 W, R, S, F, X = ReplicaState
@@ -97,7 +97,7 @@ def test_a_role_only_goes_forward_whatever_its_replicas_do(role: Role, data: st.
         before = after
 
 
-some_policies = st.lists(st.builds(EventRule, st.sampled_from(Event), st.sampled_from(Action)), max_size=3)
+some_policies = st.lists(st.builds(EventRule, st.sampled_from(RoleEvent), st.sampled_from(RoleAction)), max_size=3)
 
 
 @given(st.lists(some_policies, min_size=1, max_size=4), st.data())
@@ -125,7 +125,7 @@ def test_the_first_role_and_the_first_rule_that_decide_win() -> None:
         ]
     )
     verdict = taskset_verdict(document, {"quiet": F, "a": F, "b": F})
-    assert verdict == Verdict(S, "role a failed (RoleCompleted → TaskSetSucceeded)", "a")
+    assert verdict == TaskSetVerdict(S, "role a failed (RoleCompleted → TaskSetSucceeded)", "a")
 
 
 def test_replicas_of_a_role_that_has_ended_are_to_be_stopped_and_no_others() -> None:
@@ -141,7 +141,7 @@ def test_replicas_of_a_role_that_has_ended_are_to_be_stopped_and_no_others() -> 
 def test_a_verdict_on_the_taskset_stops_everything() -> None:
     document = read([{"name": "a", "replicas": 2}, {"name": "b", "replicas": 2}])
     result = roll_up(document, {"a": [F, R], "b": [R, S]})
-    assert result.verdict == Verdict(F, "role a failed (RoleFailed → TaskSetFailed)", "a")
+    assert result.verdict == TaskSetVerdict(F, "role a failed (RoleFailed → TaskSetFailed)", "a")
     assert result.roles == {"a": F, "b": X}
     assert result.stop == {("a", 1), ("b", 0)}
 

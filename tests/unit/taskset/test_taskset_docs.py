@@ -9,10 +9,10 @@ import pytest
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.additive import BINDER_MAY_SET, COMMANDS, FROZEN, LOCKED
 from pipeline_core.taskset.command import growth
-from pipeline_core.taskset.document import Action, Event, Role
-from pipeline_core.taskset.lists import MERGE_KEYS
+from pipeline_core.taskset.document import Role, RoleAction, RoleEvent
 from pipeline_core.taskset.rollup import role_state
 from pipeline_core.taskset.schema import check, schema
+from pipeline_core.taskset.values import MERGE_KEYS
 
 DOCS = Path(__file__).parents[3] / "docs"
 ADDITIVE = (DOCS / "additive.md").read_text()
@@ -58,4 +58,4 @@ def test_the_example_of_a_taskset_is_one() -> None:
 def test_every_field_event_and_action_is_documented() -> None:
     spec = [f"spec.{name}" for name in schema()["properties"]["spec"]["properties"] if name != "roles"]
     roles = [f"spec.roles[].{name}" for name in schema()["$defs"]["role"]["properties"]]
-    assert [name for name in (*spec, *roles, *Event, *Action) if f"`{name}`" not in TASKSET] == []
+    assert [name for name in (*spec, *roles, *RoleEvent, *RoleAction) if f"`{name}`" not in TASKSET] == []

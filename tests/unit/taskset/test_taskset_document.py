@@ -7,11 +7,11 @@ import pytest
 
 from pipeline_core.taskset.document import (
     SIDECARS,
-    Action,
-    Event,
     EventRule,
     RetryPolicy,
     Role,
+    RoleAction,
+    RoleEvent,
     active_deadline,
     counting,
     named,
@@ -34,17 +34,17 @@ def test_all_replicas_must_succeed_unless_the_policy_says_otherwise(taskset: dic
     assert (role.replicas, role.min_succeeded, role.max_failed) == (5, 5, 1)
 
 
-@pytest.mark.parametrize("event", [Event.ROLE_FAILED, Event.ROLE_COMPLETED])
-def test_a_policy_that_speaks_of_failure_is_left_as_it_is(taskset: dict[str, Any], event: Event) -> None:
+@pytest.mark.parametrize("event", [RoleEvent.ROLE_FAILED, RoleEvent.ROLE_COMPLETED])
+def test_a_policy_that_speaks_of_failure_is_left_as_it_is(taskset: dict[str, Any], event: RoleEvent) -> None:
     taskset["spec"]["roles"][0]["eventPolicy"] = [{"event": event, "action": "NoAction"}]
-    assert roles(taskset)[0].event_policy == (EventRule(event, Action.NO_ACTION),)
+    assert roles(taskset)[0].event_policy == (EventRule(event, RoleAction.NO_ACTION),)
 
 
 def test_a_policy_that_does_not_speak_of_failure_gets_the_default_rule_appended(taskset: dict[str, Any]) -> None:
     taskset["spec"]["roles"][0]["eventPolicy"] = [{"event": "RoleSucceeded", "action": "TaskSetSucceeded"}]
     assert roles(taskset)[0].event_policy == (
-        EventRule(Event.ROLE_SUCCEEDED, Action.TASKSET_SUCCEEDED),
-        EventRule(Event.ROLE_FAILED, Action.TASKSET_FAILED),
+        EventRule(RoleEvent.ROLE_SUCCEEDED, RoleAction.TASKSET_SUCCEEDED),
+        EventRule(RoleEvent.ROLE_FAILED, RoleAction.TASKSET_FAILED),
     )
 
 

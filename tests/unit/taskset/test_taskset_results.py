@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import MAX_METRICS, MAX_OUTPUT
-from pipeline_core.taskset.results import METRICS, Unfit, read_metrics, read_output
+from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS, Unfit, read_metrics, read_output
 
 
 @pytest.mark.parametrize(

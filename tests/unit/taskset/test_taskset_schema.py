@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pipeline_core.errors import Code
-from pipeline_core.taskset.document import Action, Event
-from pipeline_core.taskset.problems import MAX_ERRORS
+from pipeline_core.taskset.document import RoleAction, RoleEvent
 from pipeline_core.taskset.schema import MAX_BYTES, TaskSetError, check, check_size, schema
-from pipeline_core.taskset.values import MAX_DEPTH
+from pipeline_core.taskset.values import MAX_DEPTH, MAX_ERRORS
 
 ROLE = "spec.roles[0]"
 POD = f"{ROLE}.template.spec"
@@ -244,8 +243,8 @@ def test_the_schema_is_a_schema_and_says_what_is_right_in_every_part() -> None:
 
 def test_events_and_actions_are_the_same_in_code_and_schema() -> None:
     policy = schema()["$defs"]["role"]["properties"]["eventPolicy"]["items"]["properties"]
-    assert policy["event"]["enum"] == list(Event)
-    assert policy["action"]["enum"] == list(Action)
+    assert policy["event"]["enum"] == list(RoleEvent)
+    assert policy["action"]["enum"] == list(RoleAction)
 
 
 def test_a_taskset_above_the_limit_is_refused_and_says_whose_it_is(taskset: dict[str, Any]) -> None:

@@ -17,26 +17,26 @@ class Treatment(StrEnum):
     REFUSED = "refused"
 
 
-class Rule(NamedTuple):
+class FieldRule(NamedTuple):
     """What is done with one field, and why."""
 
     treatment: Treatment
     why: str
 
 
-Table = Mapping[str, Rule]
+Table = Mapping[str, FieldRule]
 
 
-def _honoured(why: str) -> Rule:
-    return Rule(Treatment.HONOURED, why)
+def _honoured(why: str) -> FieldRule:
+    return FieldRule(Treatment.HONOURED, why)
 
 
-def _noted(why: str) -> Rule:
-    return Rule(Treatment.NOTED, why)
+def _noted(why: str) -> FieldRule:
+    return FieldRule(Treatment.NOTED, why)
 
 
-def _refused(why: str) -> Rule:
-    return Rule(Treatment.REFUSED, why)
+def _refused(why: str) -> FieldRule:
+    return FieldRule(Treatment.REFUSED, why)
 
 
 _SCHEDULING = _noted("there is one machine")

@@ -17,12 +17,12 @@ from typing import Any
 
 import structlog
 
-from pipeline_core.clusters.base import ClusterAway
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.api import Api, refusals
-from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveAway, RunLog
+from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
 from pipeline_core.clusters.kubernetes.objects import JOB
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
-from pipeline_core.clusters.kubernetes.podview import Container, PodView
+from pipeline_core.clusters.kubernetes.pods import PodContainer, PodView
 from pipeline_core.common.clock import now
 
 log = structlog.get_logger(__name__)
@@ -32,14 +32,14 @@ ROUND_SECONDS = 30.0
 REQUESTS_PER_SECOND = 50
 AT_A_TIME = 4
 PIECE_BYTES = 4 * 1024 * 1024
-ARCHIVE_AWAY_SECONDS = 24 * 3600.0
+ARCHIVE_UNAVAILABLE_SECONDS = 24 * 3600.0
 """How long pods that have ended are kept for an archive that cannot be used."""
 
 Pod = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContainerRun:
     """One run of a container, where the cluster has it and where the archive has it."""
 
     job_id: str
@@ -50,7 +50,7 @@ class Run:
 
 def store(api: Api, archive: Archive, pod: Pod) -> None:
     """Put the logs of a pod's containers that are not running any more into the archive: all runs that the cluster still
-    has and the archive has not. Raises ClusterAway."""
+    has and the archive has not. Raises ClusterUnavailable."""
     view = PodView(pod, now())
     for place, container in enumerate(view.logged):
         for number, previous in ((container.restarts - 1, True), (container.restarts, False)):
@@ -80,18 +80,18 @@ def waited(at: datetime, ended: datetime | None, stopped: datetime | None) -> fl
     return (at - since).total_seconds()
 
 
-def standing(error: ClusterAway, seconds: float, wait_seconds: float) -> Archiving:
+def standing(error: ClusterUnavailable, seconds: float, wait_seconds: float) -> Archiving:
     """What becomes of logs that cannot be stored: a log that cannot be read is given up after the wait, with a node it
     may be gone for good; the archive is waited for longer, while nothing but the pod's deletion has to wait with it."""
     if seconds <= wait_seconds:
         return Archiving.UNDER_WAY
-    if not isinstance(error, ArchiveAway) or seconds > ARCHIVE_AWAY_SECONDS:
+    if not isinstance(error, ArchiveUnavailable) or seconds > ARCHIVE_UNAVAILABLE_SECONDS:
         return Archiving.DONE
     return Archiving.LATE
 
 
 def store_running(api: Api, archive: Archive, pod: Pod) -> None:
-    """Put what a pod's running containers have written so far into the archive. Raises ClusterAway."""
+    """Put what a pod's running containers have written so far into the archive. Raises ClusterUnavailable."""
     for run in _running(pod):
         _add(api, archive, run, _where_it_stands(archive, run))
 
@@ -104,15 +104,15 @@ class Collector:
         self._archive = archive
         self._namespaces = namespaces
         self._over = over
-        self._places: dict[Run, Resume] = {}
+        self._places: dict[ContainerRun, Resume] = {}
 
     def start(self) -> None:
         """Collect in a thread of its own, until `over` is set."""
         threading.Thread(target=self._go_round, daemon=True, name="logs").start()
 
     def round(self) -> None:
-        """Ask every running container once. Raises ClusterAway when the pods cannot be listed."""
-        met: dict[Run, Resume] = {}
+        """Ask every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
+        met: dict[ContainerRun, Resume] = {}
         with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="logs") as pool:
             for pod in self._pods():
                 for run in _running(pod):
@@ -126,7 +126,7 @@ class Collector:
         while not self._over.wait(ROUND_SECONDS):
             try:
                 self.round()
-            except ClusterAway as error:
+            except ClusterUnavailable as error:
                 log.warning("logs not collected", error=error.message)
 
     def _pods(self) -> Iterator[Pod]:
@@ -134,18 +134,18 @@ class Collector:
             with refusals("collecting logs"):
                 yield from self._api.items(f"/api/v1/namespaces/{namespace}/pods", JOB, fields="status.phase=Running")
 
-    def _visit(self, run: Run, met: dict[Run, Resume]) -> None:
+    def _visit(self, run: ContainerRun, met: dict[ContainerRun, Resume]) -> None:
         """What fails is begun anew in the next round, from what the archive has then."""
         try:
             resume = self._places.get(run) or _where_it_stands(self._archive, run)
             _add(self._api, self._archive, run, resume)
-        except ClusterAway as error:
+        except ClusterUnavailable as error:
             log.warning("log not collected", job_id=run.job_id, pod=run.log.pod, error=error.message)
         else:
             met[run] = resume
 
 
-def _add(api: Api, archive: Archive, run: Run, resume: Resume) -> None:
+def _add(api: Api, archive: Archive, run: ContainerRun, resume: Resume) -> None:
     """Add what came since, piece by piece."""
     full = True
     while full:
@@ -160,14 +160,14 @@ def _add(api: Api, archive: Archive, run: Run, resume: Resume) -> None:
             archive.add(run.job_id, run.log, first, piece)
 
 
-def _where_it_stands(archive: Archive, run: Run) -> Resume:
+def _where_it_stands(archive: Archive, run: ContainerRun) -> Resume:
     resume = Resume()
     for _ in resume.new(archive.lines(run.job_id, run.log)):
         pass
     return resume
 
 
-def _whole(api: Api, archive: Archive, run: Run, *, previous: bool) -> Iterator[bytes]:
+def _whole(api: Api, archive: Archive, run: ContainerRun, *, previous: bool) -> Iterator[bytes]:
     """What the archive has of a run, and then the rest.
 
     Where the API server loses its node in the middle of a log, the log seems to end there: so its last line is asked for.
@@ -180,7 +180,7 @@ def _whole(api: Api, archive: Archive, run: Run, *, previous: bool) -> Iterator[
             yield line
     for line in container_log(api, run.namespace, run.log.pod, run.log.container, previous=previous, tail=1):
         if _place(line) > _place(last):
-            raise ClusterAway(f"the log of {run.log.pod} broke off")
+            raise ClusterUnavailable(f"the log of {run.log.pod} broke off")
 
 
 def _place(line: bytes) -> tuple[bytes, bytes]:
@@ -189,7 +189,7 @@ def _place(line: bytes) -> tuple[bytes, bytes]:
     return stamp[:-1], text
 
 
-def _log(api: Api, run: Run, resume: Resume, *, previous: bool = False, ended: bool = True) -> Iterator[bytes]:
+def _log(api: Api, run: ContainerRun, resume: Resume, *, previous: bool = False, ended: bool = True) -> Iterator[bytes]:
     """What came since; `resume` is looked at when the first line is taken."""
     since = resume.since
     yield from container_log(
@@ -197,7 +197,7 @@ def _log(api: Api, run: Run, resume: Resume, *, previous: bool = False, ended: b
     )
 
 
-def _running(pod: Pod) -> Iterator[Run]:
+def _running(pod: Pod) -> Iterator[ContainerRun]:
     try:
         view = PodView(pod, now())
     except (KeyError, ValueError):
@@ -208,7 +208,7 @@ def _running(pod: Pod) -> Iterator[Run]:
             yield _run(view, place, container, container.restarts)
 
 
-def _run(view: PodView, place: int, container: Container, number: int) -> Run:
+def _run(view: PodView, place: int, container: PodContainer, number: int) -> ContainerRun:
     metadata = view.metadata
     run_log = RunLog(str(metadata["name"]), place, container.name, number)
-    return Run(str(metadata["labels"][JOB]), str(metadata["namespace"]), str(metadata["uid"]), run_log)
+    return ContainerRun(str(metadata["labels"][JOB]), str(metadata["namespace"]), str(metadata["uid"]), run_log)

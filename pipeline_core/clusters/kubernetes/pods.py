@@ -24,7 +24,7 @@ NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class PodContainer:
     """One container with its status. `counts` is false for sidecars."""
 
     name: str
@@ -84,21 +84,21 @@ class PodView:
         self.ending_for = self.annotations.get(ENDING_FOR, "")
 
     @cached_property
-    def containers(self) -> tuple[Container, ...]:
+    def containers(self) -> tuple[PodContainer, ...]:
         """Init containers first, each kind in the order of the pod."""
         return tuple(self._containers())
 
     @property
-    def logged(self) -> tuple[Container, ...]:
+    def logged(self) -> tuple[PodContainer, ...]:
         """Those whose logs are the user's."""
         return tuple(one for one in self.containers if one.name not in OURS)
 
     @property
-    def mains(self) -> tuple[Container, ...]:
+    def mains(self) -> tuple[PodContainer, ...]:
         return tuple(one for one in self.containers if one.counts and not one.init)
 
     @property
-    def needed(self) -> tuple[Container, ...]:
+    def needed(self) -> tuple[PodContainer, ...]:
         """Those without which it cannot do its work: native sidecars too until that has begun, as it waits for them."""
         begun = any(one.began for one in self.mains)
         return tuple(one for one in self.containers if one.counts or (one.init and not begun))
@@ -121,7 +121,7 @@ class PodView:
         return not self.phase_ended and any(one.running for one in self.containers if not one.counts)
 
     @property
-    def failed(self) -> Container | None:
+    def failed(self) -> PodContainer | None:
         """The first container that failed for good."""
         return next((one for one in self.containers if one.counts and self._final(one) and _code(one)), None)
 
@@ -203,22 +203,22 @@ class PodView:
         conditions = self.status.get("conditions") or []
         return next((one for one in conditions if one.get("type") == kind), {})
 
-    def _final(self, container: Container) -> bool:
+    def _final(self, container: PodContainer) -> bool:
         if not container.terminated:
             return False
         return self.phase_ended or _code(container) == 0 or self.spec.get("restartPolicy") == "Never"
 
-    def _containers(self) -> Iterator[Container]:
+    def _containers(self) -> Iterator[PodContainer]:
         counting = counting_containers(self._pod)
         for field, init in (("initContainer", True), ("container", False)):
             statuses = {one["name"]: one for one in self.status.get(f"{field}Statuses") or []}
             for spec in self.spec.get(f"{field}s") or []:
                 native = init and spec.get("restartPolicy") == "Always"
                 counts = not native and (init or spec["name"] in counting)
-                yield Container(spec["name"], init, counts, statuses.get(spec["name"], {}))
+                yield PodContainer(spec["name"], init, counts, statuses.get(spec["name"], {}))
 
 
-class Step(Enum):
+class EndingStep(Enum):
     """What to do next to end a pod."""
 
     WAIT = "wait"
@@ -227,13 +227,13 @@ class Step(Enum):
     FORCE = "force"
 
 
-def next_step(view: PodView) -> Step:
+def next_step(view: PodView) -> EndingStep:
     """Ask; delete what has no node or does not follow; and take away by force what its node does not let go of."""
     if view.deletion_asked:
-        return Step.FORCE if view.deletion_overdue else Step.WAIT
+        return EndingStep.FORCE if view.deletion_overdue else EndingStep.WAIT
     if not view.node or view.ending_overdue:
-        return Step.DELETE
-    return Step.WAIT if view.ending_for or view.phase_ended else Step.ASK
+        return EndingStep.DELETE
+    return EndingStep.WAIT if view.ending_for or view.phase_ended else EndingStep.ASK
 
 
 _SLACK = timedelta(seconds=SLACK_SECONDS)
@@ -245,5 +245,5 @@ def moment(text: Any) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _code(container: Container) -> int:
+def _code(container: PodContainer) -> int:
     return int(container.terminated.get("exitCode", 0))

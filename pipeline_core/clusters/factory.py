@@ -1,0 +1,35 @@
+"""The cluster that this process uses.
+
+A driver's module is imported when it is chosen: the client of Kubernetes alone takes a second and 50 MB, which no process
+of an installation without Kubernetes should pay.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pipeline_core.clusters.base import Cluster
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import settings
+
+DRIVERS = {
+    "local": "pipeline_core.clusters.local.driver",
+    "kubernetes": "pipeline_core.clusters.kubernetes.driver",
+    "null": "pipeline_core.clusters.null",
+}
+"""Values of PIPELINE_CLUSTER_DRIVER, each with its module, whose `from_settings` makes the driver."""
+
+_made: dict[str, Cluster] = {}
+
+
+def cluster() -> Cluster:
+    """The driver that PIPELINE_CLUSTER_DRIVER names, made once per process.
+
+    Raises ConfigurationError when there is no such driver, or the settings do not suffice for it.
+    """
+    driver = settings().cluster_driver
+    if driver not in DRIVERS:
+        raise ConfigurationError(f'PIPELINE_CLUSTER_DRIVER is "{driver}": use local, kubernetes or null')
+    if driver not in _made:
+        _made[driver] = import_module(DRIVERS[driver]).from_settings(settings())
+    return _made[driver]
