@@ -49,15 +49,15 @@ def read() -> Iterator[gauges.Family]:
     started = time.monotonic()
     plugins: tuple[str, ...] = ()
     try:
-        now = status.read(queues.standing)
+        now = status.read(queues.depths)
     except Unavailable:
         yield _up("database", False)
     else:
         yield _up("database", True)
-        yield from gauges.standing(now)
+        yield from gauges.of_status(now)
         plugins = now.plugins
     try:
-        yield from list(gauges.running(totals(), plugins))
+        yield from list(gauges.of_totals(totals(), plugins))
         yield _up("redis", True)
     except RedisError:
         yield _up("redis", False)

@@ -19,7 +19,7 @@ def status(now: Status, limits: Settings) -> dict[str, Any]:
         "steps": [
             {
                 "stage": steps.stage,
-                "standing": steps.standing,
+                "condition": steps.condition,
                 "worker": steps.worker,
                 "count": steps.count,
                 "oldestSeconds": steps.oldest_seconds,
@@ -32,9 +32,9 @@ def status(now: Status, limits: Settings) -> dict[str, Any]:
             for key, waiting in now.deliveries.items()
         ],
         "runs": dict(now.runs),
-        "faultySchedules": now.faulty_schedules,
+        "failingSchedules": now.failing_schedules,
         "cleanups": now.cleanups,
-        "unheardSeconds": now.unheard_seconds,
+        "observationAgeSeconds": now.observation_age_seconds,
         "queues": now.queues and dict(now.queues.waiting),
         "unacknowledged": now.queues and now.queues.unacknowledged,
         "plugins": [
@@ -47,7 +47,7 @@ def status(now: Status, limits: Settings) -> dict[str, Any]:
             }
             for key, health in now.circuits.items()
         ],
-        "workers": [{"worker": worker, "silentSeconds": silent} for worker, silent in now.workers().items()],
-        "beatSilentSeconds": now.silent.get(heartbeats.BEAT),
-        "canaries": [{"queue": queue, "silentSeconds": silent} for queue, silent in now.canaries().items()],
+        "workers": [{"worker": worker, "heartbeatAgeSeconds": age} for worker, age in now.worker_ages().items()],
+        "beatHeartbeatAgeSeconds": now.heartbeat_ages.get(heartbeats.BEAT),
+        "queueProbes": [{"queue": queue, "ageSeconds": age} for queue, age in now.queue_probe_ages().items()],
     }

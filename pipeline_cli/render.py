@@ -316,13 +316,13 @@ def status(payload: Record) -> Iterator[Any]:
     yield facts(
         {
             "jobs": counted(payload["jobs"]),
-            "steps": counted(by_stage_and_standing(payload["steps"])),
+            "steps": counted(by_stage_and_condition(payload["steps"])),
             "runs": counted(payload["runs"]) or None,
             "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
             "unacknowledged": payload["unacknowledged"] or None,
             "clean-ups": payload["cleanups"] or None,
-            "beat": ago(payload["beatSilentSeconds"]),
-            "canary": ago(max((one["silentSeconds"] for one in payload["canaries"]), default=None)),
+            "beat": ago(payload["beatHeartbeatAgeSeconds"]),
+            "queue probe": ago(max((one["ageSeconds"] for one in payload["queueProbes"]), default=None)),
         }
     )
     if workers := payload["workers"]:
@@ -331,14 +331,14 @@ def status(payload: Record) -> Iterator[Any]:
             held[steps["worker"]] += steps["count"]
         yield Text()
         yield table(
-            ["WORKER", "HEARD OF", "HOLDS"],
-            [[one["worker"], ago(one["silentSeconds"]), held[one["worker"]]] for one in workers],
+            ["WORKER", "HEARTBEAT", "HOLDS"],
+            [[one["worker"], ago(one["heartbeatAgeSeconds"]), held[one["worker"]]] for one in workers],
         )
     if plugins := payload["plugins"]:
         late = {one["plugin"]: one for one in payload["deliveries"]}
         yield Text()
         yield table(
-            ["PLUGIN", "CIRCUIT", "CALLS", "FAILURES", "EVENTS OWED", "LAST FAILURE"],
+            ["PLUGIN", "CIRCUIT", "CALLS", "FAILURES", "EVENTS DUE", "LAST FAILURE"],
             [
                 [
                     *(one[field] for field in ("plugin", "circuit", "calls", "failures")),
@@ -350,10 +350,10 @@ def status(payload: Record) -> Iterator[Any]:
         )
 
 
-def by_stage_and_standing(steps: Sequence[Record]) -> Counter[str]:
+def by_stage_and_condition(steps: Sequence[Record]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for one in steps:
-        counts[f"{plain(one['stage'])} {plain(one['standing'])}"] += one["count"]
+        counts[f"{plain(one['stage'])} {plain(one['condition'])}"] += one["count"]
     return counts
 
 

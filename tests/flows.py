@@ -15,7 +15,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import StoredFlow
-from pipeline_core.database.wakeups import FlowOwed, RunOwed, Wakeup
+from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import creation, queries
 from pipeline_core.flows.states import Trigger
@@ -23,7 +23,8 @@ from pipeline_core.settings import settings
 from tests.installation import Installation
 from tests.integration.conftest import forget_settings
 from tests.waiting import wait_for
-from workers.app import FLOWS, configuration
+from workers.app import configuration
+from workers.names import FLOWS
 
 
 def entry(name: str, dag: Mapping[str, Sequence[str]], tasks: Mapping[str, Any] | None = None, **pipeline: Any) -> Any:
@@ -87,9 +88,9 @@ def at_home_in(service: Installation) -> Iterator[None]:
             for call in calls:
                 with suppress(OperationalError):
                     match call:
-                        case RunOwed(run_id):
+                        case RunDue(run_id):
                             app.send_task("flow.advance", (run_id,), queue=FLOWS, retry=False)
-                        case FlowOwed(flow_id):
+                        case FlowDue(flow_id):
                             app.send_task("flow.admit", (flow_id,), queue=FLOWS, retry=False)
 
         patch.setattr(wakeups, "_publisher", [send])

@@ -135,7 +135,7 @@ def installed(directory: Path, database_url: str, redis_url: str, **variables: s
     with closing(Listener("127.0.0.1", 0)) as listener:
         environment = child_environment(
             {name: value for name, value in os.environ.items() if not name.startswith("PIPELINE_")}
-            | {"PIPELINE_REDIS_PREFIX": prefix, "PIPELINE_FAULT_DIR": str(faults), **variables},
+            | {"PIPELINE_REDIS_PREFIX": prefix, "PIPELINE_FAILPOINT_DIR": str(faults), **variables},
             database_url=database_url,
             redis_url=redis_url,
             secret_key=base64.urlsafe_b64encode(b"k" * 32).decode(),

@@ -1,60 +1,21 @@
-"""The Celery app: queues, and the settings that make a lost or doubled message harmless.
+"""The Celery app, with the settings that make a lost or a doubled message harmless.
 
-Redis may lose a message whatever the settings, so messages are wake-up calls and PostgreSQL is the record
-(`pipeline_core.jobs.cursor`). Late acknowledgement narrows the gap; nothing here relies on it.
+Redis can lose a message whatever the settings are, so messages are wake-ups and PostgreSQL is the record
+(`pipeline_core.jobs.cursor`). Late acknowledgement loses fewer of them; nothing relies on it.
 """
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-import structlog
 from celery import Celery
-from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
 from kombu import Queue
 from kombu.transport.redis import Transport
 
-from pipeline_core.common import log
 from pipeline_core.settings import Settings, settings
-from pipeline_core.stages.order import STAGES, Stage
+from pipeline_core.stages.order import STAGES
 from workers.heartbeats import Presence
-
-HOOKS = "hooks"
-FLOWS = "flows"
-TICKS = "ticks"
-CANARY = "canary"
-TICK_SECONDS = {
-    "tick.steps": 1.0,
-    "tick.deliveries": 1.0,
-    "tick.suspensions": 1.0,
-    "tick.retries": 1.0,
-    "tick.flows": 1.0,
-    "tick.admissions": 10.0,
-    "tick.schedule": 1.0,
-    "tick.backfills": 1.0,
-    "tick.give-up": 10.0,
-    "tick.reconcile": 5.0,
-    "tick.cleanup": 5.0,
-    "tick.canaries": 15.0,
-    "tick.retention": 10.0,
-}
-"""How often beat sends each tick."""
-
-
-def stage_queue(stage: Stage) -> str:
-    """The queue of a stage's tasks, so that each stage can be scaled by itself."""
-    return f"stages.{stage}"
-
-
-def stage_task(stage: Stage) -> str:
-    """The name of a stage's task."""
-    return f"stage.{stage}"
-
-
-def queues() -> list[str]:
-    """The names of all queues."""
-    return [*(stage_queue(stage) for stage in STAGES), HOOKS, FLOWS, TICKS]
+from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
@@ -115,42 +76,14 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": [f"workers.tasks.{kind}" for kind in ("stages", "hooks", "flows", "ticks", "canaries")],
+        "imports": ["workers.signals", *(f"workers.tasks.{kind}" for kind in ("stages", "hooks", "flows", "ticks"))],
     }
 
 
-# Where Redis goes away again while a lost connection is being closed, the transport stumbles over its own closed client,
-# and the worker would end. To connect anew is right there, as it is for the KeyError that is counted among these already.
+# When Redis goes away again while a lost connection is being closed, kombu's transport raises AttributeError on its own
+# closed client, and the worker would end. Reconnect instead, as kombu already does for a KeyError.
 Transport.connection_errors = (*Transport.connection_errors, AttributeError)
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))
 app.steps["worker"].add(Presence)
-
-
-@setup_logging.connect
-def _configure_logging(**_: Any) -> None:
-    log.configure(settings())
-    # Celery's own two lines for each task; what a task has done, it says itself.
-    for name in ("celery.worker.strategy", "celery.app.trace"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-
-
-@worker_init.connect
-def _publish_beside_consuming(**_: Any) -> None:
-    """For the pools whose tasks run in the process that consumes."""
-    from workers import publish
-
-    publish.install(consumes=True)
-
-
-@worker_process_init.connect
-def _publish(**_: Any) -> None:
-    from workers import publish
-
-    publish.install()
-
-
-@task_prerun.connect
-def _forget_the_last_task(**_: Any) -> None:
-    structlog.contextvars.clear_contextvars()

@@ -1,7 +1,7 @@
-"""The chain of a job's stage tasks: built, shortened, parked while the job is suspended, and taken up again.
+"""The chain of a job's stage tasks: build, publish and shorten it, park it while the job is suspended.
 
-Messages carry `(job_id, epoch, stage)` and nothing else. What is parked in Redis is the fast copy; the cursor in the
-database is enough to build the chain anew.
+Messages carry `(job_id, epoch, stage)` and nothing else. A parked chain in Redis is a copy: the chain can always be built
+again from the job's step in the database.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from redis.exceptions import RedisError
 
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage, after
-from workers.app import app, stage_queue, stage_task
+from workers.app import app
+from workers.names import stage_queue, stage_task
 
 log = structlog.get_logger(__name__)
 
 
-def step(job_id: str, epoch: int, stage: Stage) -> Signature:
-    """The signature of one stage task. Immutable: a task's result is nothing to the next."""
+def stage_signature(job_id: str, epoch: int, stage: Stage) -> Signature:
+    """The signature of one stage task. Immutable: the next task does not get its result as an argument."""
     return signature(
         stage_task(stage), args=(job_id, epoch, str(stage)), immutable=True, app=app, queue=stage_queue(stage)
     )
@@ -32,16 +33,16 @@ def step(job_id: str, epoch: int, stage: Stage) -> Signature:
 
 def publish(job_id: str, epoch: int, stages: Sequence[Stage]) -> None:
     """Send a chain of these stages. Raises what kombu raises when Redis is away."""
-    chain(*(step(job_id, epoch, stage) for stage in stages), app=app).apply_async()
+    chain(*(stage_signature(job_id, epoch, stage) for stage in stages), app=app).apply_async()
 
 
 def from_stage(stage: Stage) -> tuple[Stage, ...]:
-    """The whole rest of a chain, beginning with this stage."""
+    """This stage and all that follow it."""
     return (stage, *after(stage))
 
 
 def drop_until(remaining: list[dict[str, object]], stage: Stage) -> None:
-    """Take the stages before this one out of `request.chain`, which holds what remains, the last first."""
+    """Remove the stages before this one from `request.chain`, which holds the remaining tasks, the last first."""
     name = stage_task(stage)
     while remaining and remaining[-1]["task"] != name:
         remaining.pop()
@@ -64,7 +65,7 @@ def _key(job_id: str) -> str:
 
 
 def park(job_id: str, epoch: int, stages: Iterable[Stage]) -> None:
-    """Keep what remains of a suspended job's chain. Without Redis nothing is kept, and nothing is lost."""
+    """Keep the rest of a suspended job's chain. Does nothing while Redis is away: the chain can be built from the step."""
     try:
         redis().set(_key(job_id), json.dumps({"epoch": epoch, "stages": [str(stage) for stage in stages]}))
     except RedisError as error:
@@ -72,14 +73,17 @@ def park(job_id: str, epoch: int, stages: Iterable[Stage]) -> None:
 
 
 def take_parked(job_id: str, epoch: int) -> tuple[Stage, ...]:
-    """The stages parked under this epoch, taken away; none if Redis has lost them or keeps those of another epoch."""
+    """Remove and return the stages parked under this epoch; none when Redis has lost them or holds another epoch's.
+
+    Raises RedisError.
+    """
     parked = redis().getdel(_key(job_id))
     document = json.loads(parked) if parked else {}
     return tuple(Stage(name) for name in document["stages"]) if document.get("epoch") == epoch else ()
 
 
-def forget(job_ids: Sequence[str]) -> None:
-    """Take away what was parked of jobs that have ended."""
+def delete_parked(job_ids: Sequence[str]) -> None:
+    """Delete the parked chains of jobs that have ended."""
     try:
         redis().delete(*map(_key, job_ids))
     except RedisError as error:

@@ -1,4 +1,4 @@
-"""Doing the same for many jobs, of which some may not be had at present."""
+"""Do the same for many jobs, some of which cannot be reached in the cluster at present."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipeline_core.clusters.base import ClusterUnavailable
 log = structlog.get_logger(__name__)
 
 MISSES = 3
-"""After so many jobs in a row it is the cluster that is away."""
+"""So many failures in a row mean that the whole cluster is away."""
 
 
-def take_turns(job_ids: Collection[str], act: Callable[[str], object]) -> int:
-    """Act on each job; how many they are. One whose part of the cluster is away does not keep the others from their turn:
-    whoever calls this comes back to it. They come in no order, so that nobody is always behind the same ones.
+def for_each_job(job_ids: Collection[str], act: Callable[[str], object]) -> int:
+    """Call `act` for each job, in random order, and return how many jobs there are.
 
-    Raises ClusterUnavailable when all of it is.
+    A job for which `act` raises ClusterUnavailable is skipped, and left to the next call. After MISSES such jobs in a row, or
+    when there are no others, ClusterUnavailable is raised.
     """
     missed = 0
     for job_id in random.sample(list(job_ids), len(job_ids)):
@@ -31,5 +31,5 @@ def take_turns(job_ids: Collection[str], act: Callable[[str], object]) -> int:
             missed += 1
             if missed == min(MISSES, len(job_ids)):
                 raise
-            log.warning("job left for later", job_id=job_id, error=error.message)
+            log.warning("job skipped: its cluster is away", job_id=job_id, error=error.message)
     return len(job_ids)

@@ -1,5 +1,5 @@
-"""Signs of life of Celery's processes, given where they themselves beat, so that a process that hangs gives none: a
-worker's by the loop that takes messages, beat's by its sending of the tick that sends canaries.
+"""Heartbeats of Celery's processes. A worker writes one from the loop that takes messages, beat when it sends the tick of the
+queue probes, so that a process that hangs writes none.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from celery.signals import beat_init, before_task_publish
 from pipeline_core.database.engine import engine
 from pipeline_core.errors import Unavailable
 from pipeline_core.operations import heartbeats
-from workers import alive
+from workers import liveness
+from workers.names import SEND_QUEUE_PROBES
 
 log = structlog.get_logger(__name__)
 
-CANARIES = "tick.canaries"
-"""The tick that beat's sign of life goes with."""
-
 
 class Presence(bootsteps.StartStopStep):
-    """Gives the worker's sign of life, and withdraws it when the worker is stopped, however it is."""
+    """Writes the worker's heartbeat, and deletes it when the worker stops."""
 
     requires = ("celery.worker.components:Timer",)
 
@@ -32,27 +30,27 @@ class Presence(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         name = f"{heartbeats.WORKER}{parent.hostname}"
-        give(name)
-        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, give, (name,))
+        beat(name)
+        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, beat, (name,))
 
     def stop(self, parent: Any) -> None:
         if self._repeated is not None:
             self._repeated.cancel()
         try:
-            heartbeats.withdraw(f"{heartbeats.WORKER}{parent.hostname}")
+            heartbeats.delete(f"{heartbeats.WORKER}{parent.hostname}")
         except Unavailable as error:
-            log.warning("sign of life not withdrawn", error=error.message)
+            log.warning("heartbeat not deleted", error=error.message)
 
     terminate = stop
 
 
-def give(name: str) -> None:
-    """Give this process's sign of life. Never raises because of the database."""
-    alive.show()
+def beat(name: str) -> None:
+    """Write this process's heartbeat, and touch its liveness file. Never raises because of the database."""
+    liveness.touch()
     try:
-        heartbeats.give(name)
+        heartbeats.beat(name)
     except Unavailable as error:
-        log.warning("no sign of life given", name=name, error=error.message)
+        log.warning("heartbeat not written", name=name, error=error.message)
     finally:
         # This process forks: no connection may be open when it does.
         engine().dispose()
@@ -60,9 +58,9 @@ def give(name: str) -> None:
 
 @beat_init.connect
 def _beat_begins(**_: Any) -> None:
-    alive.show()
-    before_task_publish.connect(_beat_lives, sender=CANARIES, weak=False)
+    liveness.touch()
+    before_task_publish.connect(_beat_sends, sender=SEND_QUEUE_PROBES, weak=False)
 
 
-def _beat_lives(**_: Any) -> None:
-    give(heartbeats.BEAT)
+def _beat_sends(**_: Any) -> None:
+    beat(heartbeats.BEAT)

@@ -1,5 +1,5 @@
-"""Signs of life: the lease of a claimed step is renewed while its worker lives, so that it may be short, and a worker that
-died is found out soon."""
+"""Renewal of the lease of a claimed step while its worker lives: leases can be short, and the step of a worker that died is
+free again soon."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def beating(claim: Claim) -> Iterator[None]:
-    """Renew the claim's lease until the block ends. A lease that is lost all the same shows when the stage is finished.
+def renewing(claim: Claim) -> Iterator[None]:
+    """Renew the step's lease until the block ends. A lease that is lost all the same is noticed when the stage is finished.
 
-    How long the block may take is not decided here: Celery's time limits end a worker that hangs, and its signs of life.
+    Nothing here limits the time of the block: Celery's time limits do.
     """
     over = threading.Event()
 
-    def beat() -> None:
+    def renew() -> None:
         while not over.wait(settings().lease_seconds / 3):
             try:
                 cursor.renew(claim)
@@ -35,7 +35,7 @@ def beating(claim: Claim) -> Iterator[None]:
             except Unavailable as error:
                 log.warning("lease not renewed", job_id=claim.job_id, error=error.message)
 
-    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
     thread.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""How many messages wait in Redis."""
+"""How many messages wait in the queues, in Redis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipeline_core.operations.status import Queues
 from pipeline_core.settings import settings
 from workers import chain
-from workers.app import queues
+from workers.names import queues
 
 
 def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
@@ -19,6 +19,6 @@ def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
     return dict(zip(chosen, pipe.execute(), strict=True))
 
 
-def standing() -> Queues:
-    """All queues, and what workers have taken from them and not acknowledged yet. Raises RedisError."""
+def depths() -> Queues:
+    """The messages that wait in each queue, and those that workers have taken and not acknowledged. Raises RedisError."""
     return Queues(lengths(), int(chain.redis().hlen(f"{settings().redis_prefix}unacked")))

@@ -1,7 +1,7 @@
-"""The watcher: takes in what happens in the cluster as it happens. `python -m workers.watch`.
+"""The watcher: follows the cluster and observes the jobs that changed there. `python -m workers.watch`.
 
-Several may run; the one that holds the lease `watcher` watches, the others wait for it. Whatever a watch misses, the
-reconcile tick asks for.
+Several can run; the one that holds the lease `watcher` watches, the others wait for the lease. The reconcile tick observes
+what a watch misses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pipeline_core.database.locks import hold, release
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import rollup
 from pipeline_core.settings import settings
-from workers import alive, publish
-from workers.each_job import take_turns
+from workers import liveness, publish
+from workers.each_job import for_each_job
 
 log = structlog.get_logger(__name__)
 
@@ -47,13 +47,13 @@ def main() -> None:
 
 
 def watch(stop: threading.Event, owner: str) -> None:
-    """Lead whenever the lease can be had, until `stop` is set."""
+    """Follow the cluster whenever the lease is free, until `stop` is set."""
     while not stop.is_set():
-        alive.show()
+        liveness.touch()
         try:
             if hold(LEASE, owner, LEASE_SECONDS):
                 log.info("watching", owner=owner)
-                lead(stop, owner)
+                follow(stop, owner)
         except (Unavailable, ClusterUnavailable) as error:
             log.warning("watch interrupted", error=error.message)
         stop.wait(PAUSE_SECONDS)
@@ -63,8 +63,8 @@ def watch(stop: threading.Event, owner: str) -> None:
         log.warning("lease not released", error=error.message)
 
 
-def lead(stop: threading.Event, owner: str) -> None:
-    """Take in changes while the lease lasts."""
+def follow(stop: threading.Event, owner: str) -> None:
+    """Observe jobs that change while the lease lasts."""
     lost = threading.Event()
 
     def renew() -> None:
@@ -76,18 +76,18 @@ def lead(stop: threading.Event, owner: str) -> None:
                 log.warning("lease not renewed", error=error.message)
                 lost.set()
 
-    def look(job_id: str) -> None:
-        alive.show()
+    def observe(job_id: str) -> None:
+        liveness.touch()
         rollup.observe(job_id)
 
     renewal = threading.Thread(target=renew, daemon=True, name="lease")
     renewal.start()
     try:
         for job_ids in cluster().watch(stop):
-            alive.show()
+            liveness.touch()
             if lost.is_set():
                 return
-            take_turns(rollup.take_in(job_ids), look)
+            for_each_job(rollup.take_in(job_ids), observe)
     finally:
         lost.set()
 

@@ -18,7 +18,7 @@ from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
 from pipeline_core.features import registry
 from pipeline_core.operations import readiness
-from pipeline_core.operations import status as standing
+from pipeline_core.operations import status as service_status
 from pipeline_core.settings import settings
 from workers import queues
 
@@ -62,7 +62,7 @@ def status(call: Call) -> Any:
 
     The numbers are those of all users, whoever asks; no job is named.
     """
-    return views.status(standing.read(queues.standing), settings())
+    return views.status(service_status.read(queues.depths), settings())
 
 
 @blueprint.operation("PUT", "/v1/secrets/rotate", needs=ADMIN, payload=Rotated, example={"count": 3})

@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
-from pipeline_core.operations.status import Standing
+from pipeline_core.operations.status import StepCondition
 from pipeline_core.plugins.guard import Circuit
 
 
@@ -29,14 +29,14 @@ class LiveJobs(Schema):
     count = fields.Integer(required=True)
 
 
-class OwedSteps(Schema):
-    """Jobs that owe a stage."""
+class StepGroup(Schema):
+    """Steps of the same stage, condition and worker."""
 
     stage = fields.String(required=True)
-    standing = fields.String(required=True, validate=validate.OneOf([*Standing]))
+    condition = fields.String(required=True, validate=validate.OneOf([*StepCondition]))
     worker = fields.String(required=True, metadata={"description": "Who holds them; empty when nobody does."})
     count = fields.Integer(required=True)
-    oldestSeconds = _seconds("For how long the first of them is owed.")
+    oldestSeconds = _seconds("For how long the first of them has been due.")
 
 
 class WaitingDeliveries(Schema):
@@ -57,18 +57,18 @@ class PluginCircuit(Schema):
     cause = fields.String(required=True, metadata={"description": "The last failure's."})
 
 
-class QueueCanary(Schema):
-    """When a message was last seen to come through a queue."""
+class QueueProbe(Schema):
+    """When the last probe came through a queue."""
 
     queue = fields.String(required=True)
-    silentSeconds = _seconds("Since the last canary arrived.")
+    ageSeconds = _seconds("Since the last probe arrived.")
 
 
-class SilentWorker(Schema):
+class Worker(Schema):
     """A worker."""
 
     worker = fields.String(required=True)
-    silentSeconds = _seconds("Since its last sign of life.")
+    heartbeatAgeSeconds = _seconds("Since its last heartbeat.")
 
 
 class Status(Schema):
@@ -86,8 +86,8 @@ class Status(Schema):
         metadata={"description": "Jobs by state; the ended ones are counted once a minute."},
     )
     live = fields.List(fields.Nested(LiveJobs), required=True)
-    steps = fields.List(fields.Nested(OwedSteps), required=True)
-    stepLagSeconds = _seconds("For how long the most overdue step is so.")
+    steps = fields.List(fields.Nested(StepGroup), required=True)
+    stepLagSeconds = _seconds("How long the most overdue step has been overdue.")
     deliveries = fields.List(fields.Nested(WaitingDeliveries), required=True)
     runs = fields.Dict(
         fields.String(),
@@ -95,13 +95,13 @@ class Status(Schema):
         required=True,
         metadata={"description": "Runs of flows by state; the ended ones are counted once a minute."},
     )
-    faultySchedules = fields.Integer(
+    failingSchedules = fields.Integer(
         required=True, metadata={"description": "Schedules that are to make runs and cannot."}
     )
     cleanups = fields.Integer(
         required=True, metadata={"description": "Ended jobs of which something may be left in the cluster."}
     )
-    unheardSeconds = _seconds("For how long the cluster has told nothing of some launched job.")
+    observationAgeSeconds = _seconds("Age of the oldest last observation of a launched job.")
     queues = fields.Dict(
         fields.String(),
         fields.Integer(),
@@ -115,9 +115,9 @@ class Status(Schema):
         metadata={"description": "Messages that workers have taken and not acknowledged; null while Redis is away."},
     )
     plugins = fields.List(fields.Nested(PluginCircuit), required=True)
-    workers = fields.List(fields.Nested(SilentWorker), required=True)
-    beatSilentSeconds = _seconds("Since beat's last sign of life; null before its first.", allow_none=True)
-    canaries = fields.List(fields.Nested(QueueCanary), required=True)
+    workers = fields.List(fields.Nested(Worker), required=True)
+    beatHeartbeatAgeSeconds = _seconds("Since beat's last heartbeat; null before its first.", allow_none=True)
+    queueProbes = fields.List(fields.Nested(QueueProbe), required=True)
 
 
 class Rotated(Schema):

@@ -1,10 +1,10 @@
-"""Deliberate failures at named points, so that tests can show that nothing is lost there. Off unless asked for.
+"""Failpoints: deliberate failures at named points, with which tests show that nothing is lost there. Off unless configured.
 
-`PIPELINE_FAULT` names what is to happen, as `point[@label...]:action[:times]`, several separated by commas; it is read
-when the process starts. A fault happens where the point is reached with all of its labels. The actions are `exit` (this
-process ends, as `kill -9` would end it), `kill` (its whole process group does), `raise`, and `sleep=SECONDS`. Each happens
-`times` times (once if not said) over all processes and their restarts: every time leaves a file in `PIPELINE_FAULT_DIR`,
-made atomically. No operator sets these, so they are not among the settings.
+`PIPELINE_FAILPOINT` lists failures as `point[@label...]:action[:times]`, separated by commas; it is read when the process
+starts. A failure happens when the point is reached with all of its labels. The actions are `exit` (the process ends as by
+`kill -9`), `kill` (its whole process group does), `raise`, and `sleep=SECONDS`. Each happens `times` times (default: once) over
+all processes and their restarts: each time creates a file in `PIPELINE_FAILPOINT_DIR`. Operators do not set these variables,
+so they are not among the settings.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ EXIT_CODE = 70
 
 
 class Point(StrEnum):
-    """Where a fault may be put: each lies between two things that have to agree whatever happens there."""
+    """Points where a failure can be planned. Each lies between two actions that have to agree whatever happens between them."""
 
     STAGE_CLAIMED = "stage.claimed"
-    """The lease is taken, nothing is asked yet. Labels of the stage's points: the stage, the job's name."""
+    """The lease is taken, no plugin is called yet. Labels of the stage's points: the stage, the job's name."""
     STAGE_ANSWERED = "stage.answered"
-    """The plugins have answered, or the cluster has; nothing of it is written down."""
+    """The plugins or the cluster have answered, no row is written."""
     STAGE_FINISHING = "stage.finishing"
-    """All is written down, in a transaction that has not committed."""
+    """All rows are written, in a transaction that has not committed."""
     STAGE_FINISHED = "stage.finished"
     """The cursor has moved, the rest of the chain is not on its way."""
     STAGE_SENT = "stage.sent"
@@ -66,17 +66,17 @@ class Point(StrEnum):
     TASK_STOPPED = "task.stopped"
     """The job of a task has been stopped; its run does not know."""
     WAKEUPS_NOTED = "wakeups.noted"
-    """A transaction has committed, what follows is not announced. Labels: the stages owed, and the kinds of other calls."""
+    """A transaction has committed, its wake-ups are not published. Labels: the stages of steps, the classes of other wake-ups."""
     TICK_FOUND = "tick.found"
-    """A sweep has put off the next look at what is due, and sent none of it. Labels: the tick's name."""
+    """A tick has found what is due and published none of it. Labels: the tick's name."""
     SCHEDULE_MADE = "schedule.made"
     """Runs of schedules are written down, in a transaction that has not committed."""
     BACKFILL_MADE = "backfill.made"
     """Runs of a backfill are written down, in a transaction that has not committed."""
 
 
-class Fault(Exception):
-    """Raised on request."""
+class FailpointReached(Exception):
+    """Raised by the action `raise`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class _Planned:
 
 
 def reach(point: Point, *labels: str) -> None:
-    """Say that this point is reached. Nothing happens unless a fault is planned for it."""
+    """Say that this point is reached. Does nothing unless a failure is planned for it."""
     for planned in _plan:
         if planned.point is point and planned.labels.issubset(labels) and _take(planned, labels):
             _act(planned.action)
 
 
 def parse(text: str) -> tuple[_Planned, ...]:
-    """The faults that the text asks for. Raises ConfigurationError."""
+    """The failures that the text plans. Raises ConfigurationError."""
     return tuple(_parse(entry.strip()) for entry in text.split(",") if entry.strip())
 
 
@@ -112,7 +112,7 @@ def _parse(entry: str) -> _Planned:
         return _Planned(where, Point(point), frozenset(labels), action, int(times or 1))
     except ValueError as error:
         raise ConfigurationError(
-            f'PIPELINE_FAULT: "{entry}" is not point[@label...]:action[:times]: {error}'
+            f'PIPELINE_FAILPOINT: "{entry}" is not point[@label...]:action[:times]: {error}'
         ) from error
 
 
@@ -133,15 +133,17 @@ def _act(action: str) -> None:
     if action == "kill":
         os.killpg(0, signal.SIGKILL)
     if action == "raise":
-        raise Fault
+        raise FailpointReached
     time.sleep(float(action.removeprefix("sleep=")))
 
 
 def _configured(environment: Mapping[str, str]) -> tuple[tuple[_Planned, ...], Path]:
-    plan = parse(environment.get("PIPELINE_FAULT", ""))
-    directory = environment.get("PIPELINE_FAULT_DIR", "")
+    plan = parse(environment.get("PIPELINE_FAILPOINT", ""))
+    directory = environment.get("PIPELINE_FAILPOINT_DIR", "")
     if plan and not directory:
-        raise ConfigurationError("PIPELINE_FAULT is set, and PIPELINE_FAULT_DIR, where what happened is kept, is not")
+        raise ConfigurationError(
+            "PIPELINE_FAILPOINT is set, and PIPELINE_FAILPOINT_DIR, where what happened is kept, is not"
+        )
     return plan, Path(directory)
 
 

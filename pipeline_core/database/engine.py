@@ -110,12 +110,12 @@ def _ping_when_idle(engine: Engine) -> None:
 def transaction() -> Iterator[Session]:
     """A session in a transaction: committed at the end of the block, rolled back when it raises.
 
-    What was noted with `wakeups.after_commit` is announced once the commit has succeeded. Raises Unavailable when the
+    The wake-ups noted with `wakeups.after_commit` are published once the commit has succeeded. Raises Unavailable when the
     database is away, and Contended when it chose this transaction to give way; nothing of the block is kept then.
     """
     with _own_errors(), Session(engine(), expire_on_commit=False) as session, session.begin():
         yield session
-    wakeups.announce(session)
+    wakeups.publish_noted(session)
 
 
 @contextmanager

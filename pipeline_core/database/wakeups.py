@@ -1,7 +1,7 @@
-"""Wake-up calls: what ought to be looked at soon, now that a transaction has committed.
+"""Wake-ups: notes to publish a message once a transaction has committed.
 
-They are hints. The database says what is owed, and a sweep finds whatever a lost call would have told. This module
-knows what is to be told but not how: `workers` registers the publisher.
+They are hints: the database says what is due, and a tick finds whatever a lost message would have started. This module knows
+what to publish but not how: `workers` registers the publisher.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pipeline_core.common.failpoints import Point
 
 
 @dataclass(frozen=True, slots=True)
-class StepOwed:
-    """A job owes this stage. After a resume, `parked_epoch` is the epoch under which the rest of its chain was parked."""
+class StepDue:
+    """A job's step is due. After a resume, `parked_epoch` is the epoch under which the rest of its chain was parked."""
 
     job_id: str
     epoch: int
@@ -26,39 +26,39 @@ class StepOwed:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryOwed:
-    """A subscriber is to be told."""
+class DeliveryDue:
+    """A delivery is due."""
 
     delivery_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class CleanupOwed:
-    """A job has ended while something of it may be left in the cluster or parked."""
+class CleanupDue:
+    """A job has ended, and something of it may be left in the cluster or parked in Redis."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class RunOwed:
-    """A run of a flow has something to take in, or to have done."""
+class RunDue:
+    """A run of a flow can advance, or has attempts to start or stop."""
 
     run_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class FlowOwed:
-    """Other runs of a flow may start now."""
+class FlowDue:
+    """Waiting runs of a flow may start now."""
 
     flow_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulesOwed:
-    """More runs of schedules are due than one makes in good time: another may begin at the other end."""
+class SchedulesDue:
+    """More runs of schedules are due than one worker makes in good time: another one may help."""
 
 
-Wakeup = StepOwed | DeliveryOwed | CleanupOwed | RunOwed | FlowOwed | SchedulesOwed
+Wakeup = StepDue | DeliveryDue | CleanupDue | RunDue | FlowDue | SchedulesDue
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"
@@ -66,17 +66,17 @@ _publisher: list[Publisher] = []
 
 
 def publish_with(publisher: Publisher) -> None:
-    """Announce wake-ups by this from now on, in this process. It must not raise when its broker is away."""
+    """Publish this process's wake-ups with `publisher` from now on. It must not raise when its broker is away."""
     _publisher[:] = [publisher]
 
 
 def after_commit(session: Session, wakeup: Wakeup) -> None:
-    """Note a wake-up that is announced, once, if and when the session's transaction commits."""
+    """Publish a wake-up, once, when the session's transaction commits."""
     session.info.setdefault(_NOTED, {})[wakeup] = None
 
 
-def announce(session: Session) -> None:
-    """Hand what was noted to the publisher."""
+def publish_noted(session: Session) -> None:
+    """Hand the noted wake-ups to the publisher."""
     noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
     if noted and _publisher:
         failpoints.reach(Point.WAKEUPS_NOTED, *map(_label, noted))
@@ -84,4 +84,4 @@ def announce(session: Session) -> None:
 
 
 def _label(wakeup: Wakeup) -> str:
-    return wakeup.stage if isinstance(wakeup, StepOwed) else type(wakeup).__name__
+    return wakeup.stage if isinstance(wakeup, StepDue) else type(wakeup).__name__

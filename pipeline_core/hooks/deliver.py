@@ -238,4 +238,4 @@ def follow(session: Session, subject_id: str, plugin_key: str) -> None:
         update(Delivery).where(Delivery.id == following).values(published_at=now()).returning(Delivery.id)
     ).scalar_one_or_none()
     if woken:
-        wakeups.after_commit(session, wakeups.DeliveryOwed(woken))
+        wakeups.after_commit(session, wakeups.DeliveryDue(woken))

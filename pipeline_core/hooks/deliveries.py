@@ -29,7 +29,7 @@ CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 
 
 @again_if_contended
-def due() -> list[wakeups.DeliveryOwed]:
+def due() -> list[wakeups.DeliveryDue]:
     """Deliveries to be tried now, their next look put off: due, first in their lines, of subscribers that are enabled.
 
     Each subscriber has its own share of the batch. Of one that cannot be had at all, a single delivery probes it once its
@@ -44,7 +44,7 @@ def due() -> list[wakeups.DeliveryOwed]:
                 .where(Delivery.id.in_(found))
                 .values(lease_owner=None, lease_until=None, published_at=func.now())
             )
-    return [wakeups.DeliveryOwed(delivery_id) for delivery_id in found]
+    return [wakeups.DeliveryDue(delivery_id) for delivery_id in found]
 
 
 def share(circuit: Circuit) -> int:
@@ -207,5 +207,5 @@ def _send_again(session: Session, which: ColumnElement[bool]) -> int:
     ).scalars()
     sent = list(rows)
     for delivery_id in sent:
-        wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))
+        wakeups.after_commit(session, wakeups.DeliveryDue(delivery_id))
     return len(sent)

@@ -42,4 +42,4 @@ def owe(
             give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
         )
     )
-    wakeups.after_commit(session, wakeups.DeliveryOwed(delivery_id))
+    wakeups.after_commit(session, wakeups.DeliveryDue(delivery_id))

@@ -55,7 +55,7 @@ def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
             before={"state": before},
             after={"state": job.state},
         )
-        wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
+        wakeups.after_commit(session, wakeups.CleanupDue(job_id))
 
 
 @again_if_contended
@@ -97,7 +97,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
             before={"state": JobState.SUSPENDED},
             after={"state": job.state},
         )
-        wakeups.after_commit(session, wakeups.StepOwed(job_id, job.epoch, job.stage, parked_epoch))
+        wakeups.after_commit(session, wakeups.StepDue(job_id, job.epoch, job.stage, parked_epoch))
 
 
 def retry(job_id: str, actor: Actor) -> str:

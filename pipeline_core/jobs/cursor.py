@@ -306,7 +306,7 @@ def _write_patience(unreachable: Mapping[str, Patience]) -> dict[str, Any]:
 
 
 @again_if_contended
-def due_steps(limit: int) -> list[wakeups.StepOwed]:
+def due_steps(limit: int) -> list[wakeups.StepDue]:
     """Steps that are owed and that no message seems to be under way for, their next look put off.
 
     Lost messages, dead workers, and plugins that are to be asked again all end here. Two sweeps at once share the rows.
@@ -330,4 +330,4 @@ def due_steps(limit: int) -> list[wakeups.StepOwed]:
             )
             .returning(Step.job_id, Step.epoch, Step.stage)
         ).all()
-    return [wakeups.StepOwed(row.job_id, row.epoch, row.stage) for row in rows]
+    return [wakeups.StepDue(row.job_id, row.epoch, row.stage) for row in rows]

@@ -141,7 +141,7 @@ def transition(
     _record_event(session, job, header, previous=previous, actor=actor, moment=moment)
     if job.run_id:
         session.execute(_INSERT_SIGNAL, {"run_id": job.run_id, "job_id": job.id, "at": moment})
-        wakeups.after_commit(session, wakeups.RunOwed(job.run_id))
+        wakeups.after_commit(session, wakeups.RunDue(job.run_id))
 
 
 def end_step(session: Session, job: Job) -> None:

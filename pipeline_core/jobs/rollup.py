@@ -41,7 +41,7 @@ def observe(job_id: str) -> None:
         if job is None:
             return
         if JobState(job.state).final and (job.cleanup == Cleanup.DONE or job.kept_until) and _runs(observation):
-            wakeups.after_commit(session, wakeups.CleanupOwed(job_id))
+            wakeups.after_commit(session, wakeups.CleanupDue(job_id))
             job.cleanup, job.kept_until = Cleanup.PENDING, None
         if JobState(job.state).final or job.stage != Stage.CLUSTER:
             return
@@ -217,7 +217,7 @@ def _judge(
     if job.state == JobState.SUCCEEDED and cleared:
         job.cleanup = Cleanup.DONE
     else:
-        wakeups.after_commit(session, wakeups.CleanupOwed(job.id))
+        wakeups.after_commit(session, wakeups.CleanupDue(job.id))
     if not all(report.state.ended for report in known.values()):
         stop_replicas(session, job)
     return ()

@@ -221,7 +221,7 @@ def store(
         actor=actor.name,
         moment=moment,
     )
-    wakeups.after_commit(session, wakeups.StepOwed(job_id, 0, stage))
+    wakeups.after_commit(session, wakeups.StepDue(job_id, 0, stage))
 
 
 def _claim_key(session: Session, token_id: str, key: str, raw_hash: str, job_id: str) -> str | None:

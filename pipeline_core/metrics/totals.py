@@ -40,7 +40,7 @@ class Metric(StrEnum):
     """Beat's ticks: the task's name."""
     TICK_ACTIONS = "tick_actions"
     """What ticks found to do: the task's name."""
-    DELIVERY_TRIES = "delivery_tries"
+    DELIVERY_ATTEMPTS = "delivery_attempts"
     """Tries of deliveries: the status that each was left in."""
 
 

@@ -1,4 +1,4 @@
-"""The status and the running totals as families of numbers, in the form that Prometheus takes."""
+"""The status and the totals as families of metrics, in the form that Prometheus takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from pipeline_core.metrics.totals import Histogram, Labels, Metric, Totals
 from pipeline_core.operations import heartbeats
-from pipeline_core.operations.status import Standing, Status
+from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.stages.order import STAGES
 
@@ -35,8 +35,8 @@ class Family:
     kind: Kind = Kind.GAUGE
 
 
-def standing(status: Status) -> Iterator[Family]:
-    """How the service stands."""
+def of_status(status: Status) -> Iterator[Family]:
+    """The gauges of the service's status."""
     yield Family(
         "pipeline_jobs", "Jobs by state; the ended ones are counted once a minute.", ("state",), _one(status.states())
     )
@@ -51,10 +51,10 @@ def standing(status: Status) -> Iterator[Family]:
         _only(status.cleanups),
     )
     yield Family(
-        "pipeline_jobs_unheard_seconds",
-        "For how long the cluster has told nothing of the launched job that it is longest silent about.",
+        "pipeline_jobs_observation_age_seconds",
+        "Age of the oldest last observation of a launched job.",
         (),
-        _only(status.unheard_seconds),
+        _only(status.observation_age_seconds),
     )
     yield Family(
         "pipeline_runs",
@@ -63,10 +63,10 @@ def standing(status: Status) -> Iterator[Family]:
         _one(status.runs),
     )
     yield Family(
-        "pipeline_schedules_faulty",
-        "Schedules that are to make runs and cannot.",
+        "pipeline_schedules_failing",
+        "Schedules that are not paused and cannot make runs.",
         (),
-        _only(status.faulty_schedules),
+        _only(status.failing_schedules),
     )
     yield Family(
         "pipeline_deliveries_waiting",
@@ -80,26 +80,28 @@ def standing(status: Status) -> Iterator[Family]:
         ("plugin",),
         _one({key: waiting.oldest_seconds for key, waiting in status.deliveries.items()}),
     )
-    yield from _signs(status)
+    yield from _heartbeats(status)
     yield from _in_redis(status)
 
 
 def _steps(status: Status) -> Iterator[Family]:
-    owed: dict[Labels, float] = {(stage.value, standing.value): 0.0 for stage in STAGES for standing in Standing}
+    counts: dict[Labels, float] = {
+        (stage.value, condition.value): 0.0 for stage in STAGES for condition in StepCondition
+    }
     oldest: dict[Labels, float] = {(stage.value,): 0.0 for stage in STAGES}
     leases: Counter[str] = Counter()
     for group in status.steps:
-        owed[group.stage, group.standing] += group.count
-        if group.standing in (Standing.WAITING, Standing.OVERDUE):
+        counts[group.stage, group.condition] += group.count
+        if group.condition in (StepCondition.WAITING, StepCondition.OVERDUE):
             oldest[group.stage,] = max(oldest[group.stage,], group.oldest_seconds)
         if group.worker:
             leases[group.worker] += group.count
     yield Family(
         "pipeline_steps",
-        "Jobs that owe a stage, by stage and standing: held by a worker, postponed until a plugin is asked again, waiting "
-        "for a worker, or overdue, because nobody sent them again.",
-        ("stage", "standing"),
-        owed,
+        "Steps by stage and condition: held by a worker, postponed until a plugin is called again, waiting for a worker, or "
+        "overdue because no tick has published them again.",
+        ("stage", "condition"),
+        counts,
     )
     yield Family(
         "pipeline_steps_waiting_seconds",
@@ -108,36 +110,38 @@ def _steps(status: Status) -> Iterator[Family]:
         oldest,
     )
     yield Family(
-        "pipeline_steps_lag_seconds", "For how long the most overdue step is so.", (), _only(status.lag_seconds)
+        "pipeline_steps_lag_seconds", "How long the most overdue step has been overdue.", (), _only(status.lag_seconds)
     )
     yield Family("pipeline_leases", "Steps that a worker holds, by worker.", ("worker",), _one(leases))
 
 
-def _signs(status: Status) -> Iterator[Family]:
+def _heartbeats(status: Status) -> Iterator[Family]:
     yield Family(
-        "pipeline_worker_silent_seconds",
-        "Time since a worker's last sign of life, by worker.",
+        "pipeline_worker_heartbeat_age_seconds",
+        "Time since a worker's last heartbeat, by worker.",
         ("worker",),
-        _one(status.workers()),
+        _one(status.worker_ages()),
     )
     yield Family(
-        "pipeline_beat_silent_seconds",
-        "Time since beat's last sign of life; +Inf before its first.",
+        "pipeline_beat_heartbeat_age_seconds",
+        "Time since beat's last heartbeat; +Inf before its first.",
         (),
-        _only(status.silent.get(heartbeats.BEAT, float("inf"))),
+        _only(status.heartbeat_ages.get(heartbeats.BEAT, float("inf"))),
     )
     yield Family(
-        "pipeline_canary_silent_seconds",
-        "Time since a message was last seen to come through a queue, by queue.",
+        "pipeline_queue_probe_age_seconds",
+        "Time since the last queue probe arrived, by queue.",
         ("queue",),
-        _one(status.canaries()),
+        _one(status.queue_probe_ages()),
     )
 
 
 def _in_redis(status: Status) -> Iterator[Family]:
     if status.queues is None:
         return
-    yield Family("pipeline_queue_messages", "Messages that wait, by queue.", ("queue",), _one(status.queues.waiting))
+    yield Family(
+        "pipeline_queue_messages", "Messages that wait in a queue, by queue.", ("queue",), _one(status.queues.waiting)
+    )
     yield Family(
         "pipeline_queue_unacknowledged",
         "Messages that workers have taken and not acknowledged.",
@@ -164,43 +168,43 @@ def _in_redis(status: Status) -> Iterator[Family]:
     )
 
 
-def running(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
-    """What is added up in Redis; of plugins, of these alone. Raises RedisError."""
-    begun = " Counted in Redis, and from 0 again when that was emptied."
+def of_totals(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
+    """The counters and histograms in Redis; those of plugins for these plugins only. Raises RedisError."""
+    note = " Counted in Redis, and from 0 again when that was emptied."
     calls = totals.histograms(Metric.PLUGIN_CALL_SECONDS)
     yield Family(
         "pipeline_plugin_call_seconds",
-        "How long requests to plugins took, by plugin and outcome." + begun,
+        "How long requests to plugins took, by plugin and outcome." + note,
         ("plugin", "outcome"),
         {labels: histogram for labels, histogram in calls.items() if labels[0] in plugins},
         Kind.HISTOGRAM,
     )
     yield Family(
         "pipeline_stage_seconds",
-        "How long stages took from the claim to the commit, by stage and outcome." + begun,
+        "How long stages took from the claim to the commit, by stage and outcome." + note,
         ("stage", "outcome"),
         totals.histograms(Metric.STAGE_SECONDS),
         Kind.HISTOGRAM,
     )
     yield Family(
         "pipeline_tick_seconds",
-        "How long beat's ticks took, by name." + begun,
+        "How long beat's ticks took, by name." + note,
         ("tick",),
         totals.histograms(Metric.TICK_SECONDS),
         Kind.HISTOGRAM,
     )
     yield Family(
         "pipeline_tick_actions_total",
-        "What beat's ticks found to do, by name." + begun,
+        "What beat's ticks found to do, by name." + note,
         ("tick",),
         _float(totals.counts(Metric.TICK_ACTIONS)),
         Kind.COUNTER,
     )
     yield Family(
-        "pipeline_delivery_tries_total",
-        "Tries of deliveries, by the status that each was left in." + begun,
+        "pipeline_delivery_attempts_total",
+        "Attempts of deliveries, by the status that each was left in." + note,
         ("status",),
-        _float(totals.counts(Metric.DELIVERY_TRIES)),
+        _float(totals.counts(Metric.DELIVERY_ATTEMPTS)),
         Kind.COUNTER,
     )
 

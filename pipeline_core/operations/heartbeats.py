@@ -1,57 +1,60 @@
-"""Signs of life: each process that nobody calls (workers, beat) notes in the database that it is there.
+"""Heartbeats: each process that serves no requests (workers, beat) writes one to the database every few seconds.
 
-Whoever gives a sign has shown more than that it runs: it reaches the database.
+A heartbeat shows more than that the process runs: it shows that it reaches the database.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete as delete_from
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Sign
+from pipeline_core.database.models import Heartbeat
 
 EVERY_SECONDS = 15.0
-"""How often a process gives a sign."""
-FORGOTTEN_SECONDS = 3600.0
-"""Who was silent for so long is not spoken of any more."""
+"""How often a process writes its heartbeat."""
+DELETED_AFTER_SECONDS = 3600.0
+"""The heartbeat of a worker is deleted when it is as old as this: its machine is gone."""
 
 BEAT = "beat"
 WORKER = "worker/"
-"""What the name of a worker's sign begins with; its node name follows."""
+"""Prefix of a worker's name in the table; its Celery node name follows."""
 
 
-def give(name: str) -> None:
-    """Note that `name` is alive now. Raises Unavailable."""
+def beat(name: str) -> None:
+    """Write the heartbeat of `name`. Raises Unavailable."""
     with transaction() as session:
         session.execute(
-            insert(Sign)
+            insert(Heartbeat)
             .values(name=name, at=func.now())
             .on_conflict_do_update(index_elements=["name"], set_={"at": func.now()})
         )
 
 
-def withdraw(name: str) -> None:
-    """`name` has ended as it should, and is missed by nobody. Raises Unavailable."""
+def delete(name: str) -> None:
+    """Delete the heartbeat of a process that was stopped, so that nobody misses it. Raises Unavailable."""
     with transaction() as session:
-        session.execute(delete(Sign).where(Sign.name == name))
+        session.execute(delete_from(Heartbeat).where(Heartbeat.name == name))
 
 
-def silent(session: Session) -> dict[str, float]:
-    """For how many seconds each name was not heard of."""
-    age = func.extract("epoch", func.now() - Sign.at)
-    return {name: float(seconds) for name, seconds in session.execute(select(Sign.name, age))}
+def ages(session: Session) -> dict[str, float]:
+    """Seconds since the last heartbeat, by name."""
+    age = func.extract("epoch", func.now() - Heartbeat.at)
+    return {name: float(seconds) for name, seconds in session.execute(select(Heartbeat.name, age))}
 
 
-def forget() -> int:
-    """Drop the workers that are silent for long: their machines are gone. How many there were. Raises Unavailable."""
+def delete_old() -> int:
+    """Delete the heartbeats of workers that are gone; how many there were. Raises Unavailable."""
     with transaction() as session:
         gone = session.execute(
-            delete(Sign)
-            .where(Sign.name.startswith(WORKER), Sign.at < func.now() - timedelta(seconds=FORGOTTEN_SECONDS))
-            .returning(Sign.name)
+            delete_from(Heartbeat)
+            .where(
+                Heartbeat.name.startswith(WORKER), Heartbeat.at < func.now() - timedelta(seconds=DELETED_AFTER_SECONDS)
+            )
+            .returning(Heartbeat.name)
         )
         return len(gone.all())

@@ -1,7 +1,7 @@
-"""Canaries: messages that do nothing but arrive. Beat has one sent through every queue now and then.
+"""Queue probes: messages that only prove that a queue is served. A tick sends one through every queue now and then.
 
-The age of the last one tells what no process can tell of itself: that beat sends, Redis carries, a worker takes, and the
-database writes. A worker can be connected to Redis and yet be given nothing.
+The age of the last probe shows what no process can know of itself: that beat sends, Redis carries, a worker takes messages
+from the queue, and the database is written. A worker can be connected to Redis and get no message.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 from pipeline_core.operations import heartbeats
 
-PREFIX = "canary/"
-"""What the name of a canary's sign begins with; its queue follows."""
+PREFIX = "queue-probe/"
+"""Prefix of a probe's name in the table of heartbeats; its queue follows."""
 
 
 def arrived(queue: str) -> None:
-    """Note that a canary has come through this queue. Raises Unavailable."""
-    heartbeats.give(PREFIX + queue)
+    """Note that a probe has come through this queue. Raises Unavailable."""
+    heartbeats.beat(PREFIX + queue)
 
 
-def ages(silent: Mapping[str, float]) -> dict[str, float]:
-    """Seconds since the last canary arrived, by queue, of all signs; without the queues that never saw one."""
-    return {name.removeprefix(PREFIX): age for name, age in silent.items() if name.startswith(PREFIX)}
+def ages(heartbeat_ages: Mapping[str, float]) -> dict[str, float]:
+    """Seconds since the last probe arrived, by queue; without the queues through which none has come yet."""
+    return {name.removeprefix(PREFIX): age for name, age in heartbeat_ages.items() if name.startswith(PREFIX)}

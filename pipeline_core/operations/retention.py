@@ -26,7 +26,7 @@ def enforce(limit: int) -> int:
     What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
     """
     moment = now()
-    keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + heartbeats.forget()
+    keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + heartbeats.delete_old()
     kept_days = settings().retention_days
     before = moment - timedelta(days=kept_days)
     jobs = old_jobs(before, limit) if kept_days else []

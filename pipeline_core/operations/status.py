@@ -1,7 +1,7 @@
-"""How the service stands at a moment, as its record and its Redis tell: what `/metrics` and `/v1/status` are made of.
+"""The status of the service, read from the database and Redis: what `/metrics` and `/v1/status` are made of.
 
-With a million jobs and runs that have ended a reading is as fast as with none: what is live is found by partial indexes,
-and the ended ones are counted once a minute.
+The time of a reading does not depend on how many jobs and runs have ended: live ones are found by partial indexes, ended
+ones are counted once a minute.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ COUNTED_SECONDS = 60.0
 """How old the numbers of ended jobs and runs may be."""
 
 
-class Standing(StrEnum):
-    """How a step that is owed stands: `held` by a worker, `postponed` until a plugin is to be asked again, `waiting` for a
-    worker to take it, or `overdue`: it should have been sent again and was not."""
+class StepCondition(StrEnum):
+    """Whether a step is `held` by a worker, `postponed` until a plugin is to be called again, `waiting` for a worker, or
+    `overdue`: it should have been published again and was not."""
 
     HELD = "held"
     POSTPONED = "postponed"
@@ -54,19 +54,19 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Steps that stand alike; `worker` is the node name of who holds them, or empty."""
+class StepGroup:
+    """Steps of the same stage, condition and worker; `worker` is the node name of the one that holds them, or empty."""
 
     stage: str
-    standing: Standing
+    condition: StepCondition
     worker: str
     count: int
     oldest_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Deliveries to one plugin that it has not acknowledged."""
+class Backlog:
+    """Deliveries that one plugin has not acknowledged yet."""
 
     count: int
     oldest_seconds: float
@@ -82,44 +82,44 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`live` counts jobs by state and stage. `lag_seconds` is for how long the most overdue step is so, `unheard_seconds`
-    for how long the cluster has told nothing of some launched job. `runs` counts runs of flows by state, and
-    `faulty_schedules` those that are to make runs and cannot. `silent` is in seconds, by name of the sign.
-    `plugins` are all that are registered, `circuits` tells of those that are enabled. `queues` is None while Redis is away,
-    and `circuits` is empty then."""
+    """`live` counts jobs by state and stage, `ended` by state. `lag_seconds` is how long the most overdue step has been
+    overdue, `observation_age_seconds` the age of the oldest last observation of a launched job. `runs` counts runs of flows by
+    state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table.
+    `plugins` are all that are registered, `circuits` has those that are enabled. While Redis is away `queues` is None and
+    `circuits` is empty."""
 
     live: Mapping[tuple[str, str], int]
     ended: Mapping[str, int]
-    steps: tuple[Steps, ...]
+    steps: tuple[StepGroup, ...]
     lag_seconds: float
-    deliveries: Mapping[str, Waiting]
+    deliveries: Mapping[str, Backlog]
     cleanups: int
-    unheard_seconds: float
+    observation_age_seconds: float
     runs: Mapping[str, int]
-    faulty_schedules: int
-    silent: Mapping[str, float]
+    failing_schedules: int
+    heartbeat_ages: Mapping[str, float]
     plugins: tuple[str, ...]
     circuits: Mapping[str, Health]
     queues: Queues | None
 
     def states(self) -> dict[str, int]:
-        """Jobs by state, with the states that no job is in."""
+        """Jobs by state, also the states that no job is in."""
         counts = {state.value: 0 for state in JobState} | dict(self.ended)
         for (state, _), count in self.live.items():
             counts[state] = counts.get(state, 0) + count
         return counts
 
-    def workers(self) -> dict[str, float]:
-        """For how many seconds each worker was silent, by node name."""
+    def worker_ages(self) -> dict[str, float]:
+        """Seconds since each worker's last heartbeat, by node name."""
         return {
             name.removeprefix(heartbeats.WORKER): age
-            for name, age in self.silent.items()
+            for name, age in self.heartbeat_ages.items()
             if name.startswith(heartbeats.WORKER)
         }
 
-    def canaries(self) -> dict[str, float]:
-        """Seconds since a canary last came through, by queue."""
-        return queue_probes.ages(self.silent)
+    def queue_probe_ages(self) -> dict[str, float]:
+        """Seconds since the last probe arrived, by queue."""
+        return queue_probes.ages(self.heartbeat_ages)
 
 
 def read(read_queues: Callable[[], Queues]) -> Status:
@@ -132,16 +132,16 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             "lag_seconds": _seconds(session, select(_age(func.min(Step.due_at)))),
             "deliveries": _deliveries(session),
             "cleanups": session.scalar(select(func.count()).where(Job.cleanup == Cleanup.PENDING)) or 0,
-            "unheard_seconds": _seconds(
+            "observation_age_seconds": _seconds(
                 session,
                 select(_age(func.min(Job.heard_at))).where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None)),
             ),
             "runs": _runs(session),
-            "faulty_schedules": session.scalar(
+            "failing_schedules": session.scalar(
                 select(func.count()).where(StoredFlow.faulted_at.is_not(None), ~StoredFlow.paused)
             )
             or 0,
-            "silent": heartbeats.silent(session),
+            "heartbeat_ages": heartbeats.ages(session),
         }
         plugins = session.execute(select(Plugin.key, Feature.enabled).join(Feature).order_by(Plugin.key)).all()
     recorded["plugins"] = tuple(key for key, _ in plugins)
@@ -195,32 +195,33 @@ def _runs(session: Session) -> dict[str, int]:
     return counts | {str(state): int(count) for state, count in rows}
 
 
-def _steps(session: Session) -> tuple[Steps, ...]:
-    standing = case(
-        (Step.lease_until > func.now(), Standing.HELD.value),
-        (Step.not_before > func.now(), Standing.POSTPONED.value),
-        (Step.due_at <= func.now(), Standing.OVERDUE.value),
-        else_=Standing.WAITING.value,
-    ).label("standing")
-    # An owner is a worker's node name and a mark of the try.
+def _steps(session: Session) -> tuple[StepGroup, ...]:
+    condition = case(
+        (Step.lease_until > func.now(), StepCondition.HELD.value),
+        (Step.not_before > func.now(), StepCondition.POSTPONED.value),
+        (Step.due_at <= func.now(), StepCondition.OVERDUE.value),
+        else_=StepCondition.WAITING.value,
+    ).label("condition")
+    # An owner is a worker's node name and an ID of the claim.
     worker = case((Step.lease_until > func.now(), func.split_part(Step.lease_owner, "/", 1)), else_="").label("worker")
     rows = session.execute(
-        select(Step.stage, standing, worker, func.count(), _age(func.min(Step.owed_since)))
-        .group_by(Step.stage, standing, worker)
-        .order_by(Step.stage, standing, worker)
+        select(Step.stage, condition, worker, func.count(), _age(func.min(Step.owed_since)))
+        .group_by(Step.stage, condition, worker)
+        .order_by(Step.stage, condition, worker)
     )
     return tuple(
-        Steps(stage, Standing(stands), holder, count, float(age)) for stage, stands, holder, count, age in rows
+        StepGroup(stage, StepCondition(condition_), holder, count, float(age))
+        for stage, condition_, holder, count, age in rows
     )
 
 
-def _deliveries(session: Session) -> dict[str, Waiting]:
+def _deliveries(session: Session) -> dict[str, Backlog]:
     rows = session.execute(
         select(Delivery.plugin_key, func.count(), _age(func.min(Delivery.created_at)))
         .where(Delivery.status == DeliveryStatus.WAITING)
         .group_by(Delivery.plugin_key)
     )
-    return {key: Waiting(count, float(age)) for key, count, age in rows}
+    return {key: Backlog(count, float(age)) for key, count, age in rows}
 
 
 def _age(moment: Any) -> Any:

@@ -47,7 +47,8 @@ def measure(scale: Scale) -> Result:
 
 
 def _deliveries(stand: Stand, count: int) -> float:
-    from workers.app import HOOKS, app
+    from workers.app import app
+    from workers.names import HOOKS
 
     with closing(psycopg2.connect(stand.database_url)) as connection, connection.cursor() as cursor:
         connection.autocommit = True

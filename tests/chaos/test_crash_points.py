@@ -46,8 +46,8 @@ BY_PROCESS = [
     f"{Point.CHAIN_TAKEN}:kill",
     f"{Point.WAKEUPS_NOTED}@{Stage.TRANSLATE}:exit",
     f"{Point.WAKEUPS_NOTED}@{Stage.GATES}:kill",
-    f"{Point.WAKEUPS_NOTED}@DeliveryOwed:exit:3",
-    f"{Point.WAKEUPS_NOTED}@CleanupOwed:exit:2",
+    f"{Point.WAKEUPS_NOTED}@DeliveryDue:exit:3",
+    f"{Point.WAKEUPS_NOTED}@CleanupDue:exit:2",
     *(
         f"{point}@{state}:exit"
         for point in (Point.HOOK_CLAIMED, Point.HOOK_TOLD, Point.HOOK_FINISHED)
@@ -72,7 +72,7 @@ def ended(
         postgres_url,
         migrated_database,
         redis_url,
-        PIPELINE_FAULT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
+        PIPELINE_FAILPOINT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
     ) as world:
         world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
         for case in BY_JOB:

@@ -66,7 +66,7 @@ def service(tmp_path: Path, postgres_url: str, migrated_database: str, redis: Re
             redis.url,
             **QUICK,
             PIPELINE_MAX_CLAIMS="50",
-            PIPELINE_FAULT=",".join(f"{point}:exit:2" for point in POINTS),
+            PIPELINE_FAILPOINT=",".join(f"{point}:exit:2" for point in POINTS),
         ) as service,
         supervised(service),
         at_home_in(service),

@@ -26,7 +26,7 @@ def world(
         postgres_url,
         migrated_database,
         redis_url,
-        PIPELINE_FAULT=",".join(f"{Point.STAGE_ANSWERED}@{stage}@poison-{stage}:exit:1000" for stage in POISONED),
+        PIPELINE_FAILPOINT=",".join(f"{Point.STAGE_ANSWERED}@{stage}@poison-{stage}:exit:1000" for stage in POISONED),
         PIPELINE_MAX_CLAIMS="3",
     ) as world:
         world.service.start("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")

@@ -28,7 +28,7 @@ def world(
         postgres_url,
         migrated_database,
         redis_url,
-        PIPELINE_FAULT=f"{LATE}:sleep=12,{LATE_AND_DIES}:exit",
+        PIPELINE_FAILPOINT=f"{LATE}:sleep=12,{LATE_AND_DIES}:exit",
     ) as world:
         world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
         yield world

@@ -13,7 +13,7 @@ from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.waiting import HANG_SECONDS, wait_for
-from workers.app import queues
+from workers.names import queues
 
 SERVICES = ("stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
 
@@ -140,10 +140,10 @@ def holding(world: World, path: str) -> Iterator[threading.Event]:
         answer.set()
 
 
-def test_every_queue_s_canary_arrives_and_its_age_can_be_read(world: World) -> None:
-    seen = "SELECT at FROM signs WHERE name = %s"
+def test_every_queue_s_probe_arrives_and_its_age_can_be_read(world: World) -> None:
+    seen = "SELECT at FROM heartbeats WHERE name = %s"
     for queue in queues():
-        wait_for(lambda queue=queue: world.rows(seen, f"canary/{queue}"), f"the canary of {queue}")  # type: ignore[misc]
+        wait_for(lambda queue=queue: world.rows(seen, f"queue-probe/{queue}"), f"the probe of {queue}")  # type: ignore[misc]
     metrics = world.service.ask("GET", "/metrics").text
     for queue in queues():
-        assert f'pipeline_canary_silent_seconds{{queue="{queue}"}}' in metrics
+        assert f'pipeline_queue_probe_age_seconds{{queue="{queue}"}}' in metrics

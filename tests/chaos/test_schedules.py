@@ -43,7 +43,7 @@ def service(
     variables = {
         "HASTENING_ORIGIN": str(datetime.now(UTC).timestamp()),
         "PIPELINE_CLUSTER_DRIVER": "null",
-        "PIPELINE_FAULT": "schedule.made:exit:3,backfill.made:exit:2",
+        "PIPELINE_FAILPOINT": "schedule.made:exit:3,backfill.made:exit:2",
     }
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,

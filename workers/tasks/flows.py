@@ -1,4 +1,4 @@
-"""The tasks that go on with runs of flows. They do what the database says is to be done, whoever calls them, and how often."""
+"""The tasks that advance runs of flows. They do what is due by the database, however often they are called."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, steps
 from pipeline_core.flows.schedules import backfill_progress, firing
 from workers.app import app
+from workers.names import ADMIT_RUNS, ADVANCE_RUN, HELP_SCHEDULES
 
 log = structlog.get_logger(__name__)
 
 
-def or_later(task: Callable[[str], None]) -> Callable[[str], None]:
-    """What cannot be done now stays owed, and a tick brings it back."""
+def leaving_to_tick(task: Callable[[str], None]) -> Callable[[str], None]:
+    """While the database or the cluster is away, leave the work to the tick that finds it again."""
 
     @wraps(task)
     def run(of: str) -> None:
         try:
             task(of)
         except (Unavailable, ClusterUnavailable) as error:
-            log.warning("given up for now", error=error.message)
+            log.warning("left to the next tick", error=error.message)
 
     return run
 
 
-@app.task(name="flow.advance")
-@or_later
+@app.task(name=ADVANCE_RUN)
+@leaving_to_tick
 def advance(run_id: str) -> None:
-    """Take in what has become of a run's jobs, and carry out what follows."""
+    """Advance a run by what has become of its jobs."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
     steps.advance(run_id)
 
 
-@app.task(name="flow.admit")
-@or_later
+@app.task(name=ADMIT_RUNS)
+@leaving_to_tick
 def admit_runs(flow_id: str) -> None:
-    """Let the runs of a flow start that may, and its backfill come on: one of its runs has ended, or there are new ones."""
+    """Start the waiting runs of a flow that may start, and advance its backfill."""
     structlog.contextvars.bind_contextvars(flow_id=flow_id)
     for run_id in admission.admit(flow_id):
         log.info("run started", run_id=run_id)
     backfill_progress.look_at(flow_id)
 
 
-@app.task(name="flow.help")
+@app.task(name=HELP_SCHEDULES)
 def help_schedules() -> None:
-    """Make runs that schedules owe, from the other end than the tick that called for help."""
+    """Make due runs of schedules, beginning at the other end than the tick that asked for help."""
     try:
         firing.make_due_runs(0, helping=True)
     except Unavailable as error:
-        log.warning("given up for now", error=error.message)
+        log.warning("left to the next tick", error=error.message)

@@ -1,4 +1,4 @@
-"""The task that tells a subscriber of an event."""
+"""The task that sends a delivery to its subscriber."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.hooks.deliver import deliver
 from pipeline_core.metrics.totals import Metric, totals
 from workers.app import app
+from workers.names import DELIVER
 
 log = structlog.get_logger(__name__)
 
 
-@app.task(name="hook.deliver", bind=True)
+@app.task(name=DELIVER, bind=True)
 def deliver_one(task: Task[Any, Any], delivery_id: str) -> None:
-    """Try one delivery, if it is due."""
+    """Make one attempt of a delivery, if it is due."""
     structlog.contextvars.bind_contextvars(delivery_id=delivery_id)
     try:
         status = deliver(delivery_id, owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
     except Unavailable as error:
-        log.warning("delivery given up: the database is away", error=error.message)
+        log.warning("delivery postponed: the database is away", error=error.message)
         return
     if status:
-        totals().count(Metric.DELIVERY_TRIES, (status,))
-        log.info("delivery tried", status=str(status))
+        totals().count(Metric.DELIVERY_ATTEMPTS, (status,))
+        log.info("delivery attempted", status=str(status))

@@ -1,4 +1,4 @@
-"""The stage tasks: claim, ask, finish, and leave the rest of the chain as the cursor says."""
+"""The stage tasks: claim the step, run the stage, finish, and go on with the chain at the stage that follows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from pipeline_core.stages import bind, decorate, factors, gates, launch, transla
 from pipeline_core.stages.order import STAGES, Stage
 from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
 from workers import chain
-from workers.app import app, stage_task
-from workers.lease_renewal import beating
+from workers.app import app
+from workers.lease_renewal import renewing
+from workers.names import stage_task
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +41,7 @@ RUN: dict[Stage, Callable[[Claim], Outcome]] = {
 
 
 def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None:
-    """Take one step of a job, if it is still owed. Whatever becomes of it, the database knows before the chain does."""
+    """Run one stage of a job, if its step is still due. The database has the result before the chain goes on."""
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
     started = time.monotonic()
     try:
@@ -51,17 +52,17 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
             case Refusal.VOID:
                 raise Ignore
         structlog.contextvars.bind_contextvars(request_id=claim.request_id)
-        with beating(claim):
+        with renewing(claim):
             failpoints.reach(Point.STAGE_CLAIMED, stage, claim.name)
             result = outcome(claim)
         progress = cursor.finish(claim, result)
         failpoints.reach(Point.STAGE_FINISHED, stage, claim.name)
     except Unavailable as error:
-        # The step stays owed: its lease runs out, or it was never taken, and a tick brings it back.
-        log.warning("stage given up: the database is away", error=error.message)
+        # The step stays due: its lease runs out, or was never taken, and a tick publishes it again.
+        log.warning("stage postponed: the database is away", error=error.message)
         raise Ignore from error
     except LeaseLost:
-        log.info("stage void: the job was stopped, or the step taken over, meanwhile")
+        log.info("stage result dropped: the job was stopped, or another worker took the step over")
         if stage == Stage.LAUNCH:
             cleanup.withdraw(job_id)
         raise Ignore from None
@@ -80,7 +81,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
             failpoints.reach(Point.CHAIN_PARKED, claim.name)
             raise Ignore
         case _ if task.request.chain:
-            # After the last stage there is nothing to keep back, and Celery takes long over an exception.
+            # Ignore keeps Celery from publishing the rest of the chain. After the last stage there is none, and an
+            # exception takes Celery longer than a return.
             raise Ignore
 
 
@@ -90,7 +92,7 @@ def _sent(args: tuple[object, ...], **_: object) -> None:
 
 
 def outcome(claim: Claim) -> Outcome:
-    """Run the stage's own code, in bounds: a step that kills its worker again and again fails the job."""
+    """Run the stage. A step whose worker ended max_claims times fails the job."""
     if claim.claims > settings().max_claims:
         tries = claim.claims - 1
         return Fail(trail=(), reason=f"The stage {claim.stage} was begun {tries} times and its worker ended each time.")

@@ -1,4 +1,6 @@
-"""Beat's ticks. They carry nothing and find their work in the database, so that a doubled or a missed one is harmless."""
+"""Beat's ticks, and the queue probes that one of them sends. A tick's message carries nothing: the tick finds its work in the
+database, so that a doubled or a missed one is harmless.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +27,25 @@ from pipeline_core.flows.schedules import backfill_progress, firing
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
 from pipeline_core.metrics.totals import Metric, totals
-from pipeline_core.operations import retention
+from pipeline_core.operations import queue_probes, retention
 from pipeline_core.settings import settings
-from pipeline_core.stages.order import STAGES
 from workers import chain, publish, queues
-from workers.app import CANARY, FLOWS, HOOKS, app, stage_queue
-from workers.each_job import take_turns
+from workers.app import app
+from workers.each_job import for_each_job
+from workers.names import CLEAN_UP_JOB, FLOWS, HOOKS, QUEUE_PROBE, SEND_QUEUE_PROBES, stage_queues
 
 log = structlog.get_logger(__name__)
 
 BATCH = 500
 SCHEDULE_SECONDS = 0.5
-"""So long a tick goes on with points that schedules have missed; other ticks wait behind it."""
-CANARY_LIMIT = 100
-"""A queue in which so many messages wait gets no canary more."""
+"""How long one tick makes runs that schedules have missed; other ticks wait behind it."""
+PROBE_LIMIT = 100
+"""A queue in which so many messages wait gets no more probes."""
 
 
 def tick(name: str) -> Callable[[Callable[..., int]], Any]:
-    """A task that another tick makes good when the database, Redis or the cluster is away; it tells how much there was to do."""
+    """Register a task of this name. The function returns how much it found to do; while the database, Redis or the cluster is
+    away, the next tick does it."""
 
     def register(function: Callable[..., int]) -> Any:
         @wraps(function)
@@ -51,7 +54,7 @@ def tick(name: str) -> Callable[[Callable[..., int]], Any]:
             try:
                 totals().count(Metric.TICK_ACTIONS, (name,), function(*args))
             except (Unavailable, ClusterUnavailable, RedisError, OperationalError) as error:
-                log.warning("tick given up", tick=name, error=str(error))
+                log.warning("tick failed", tick=name, error=str(error))
             totals().observe(Metric.TICK_SECONDS, (name,), time.monotonic() - started)
 
         return app.task(name=name)(run)
@@ -59,13 +62,13 @@ def tick(name: str) -> Callable[[Callable[..., int]], Any]:
     return register
 
 
-def has_room(names: list[str]) -> bool:
-    """Whether these queues are short enough for more to be sent."""
+def below_limit(names: list[str]) -> bool:
+    """Whether fewer than `wake_queue_limit` messages wait in these queues."""
     return sum(queues.lengths(names).values()) < settings().wake_queue_limit
 
 
 def send(tick: str, found: Sequence[Wakeup]) -> int:
-    """Send what a sweep has found; how much that was."""
+    """Publish what a tick has found, and return how much that was."""
     if found:
         failpoints.reach(Point.TICK_FOUND, tick)
         publish.publish(found)
@@ -74,80 +77,89 @@ def send(tick: str, found: Sequence[Wakeup]) -> int:
 
 @tick("tick.steps")
 def steps() -> int:
-    """Send the steps that are owed and due: lost messages, dead workers, plugins that are to be asked again."""
-    if not has_room([stage_queue(stage) for stage in STAGES]):
+    """Publish due steps: their message was lost, their worker died, or it is time to call an unavailable plugin again."""
+    if not below_limit(stage_queues()):
         return 0
     return send("steps", cursor.due_steps(BATCH))
 
 
 @tick("tick.deliveries")
 def due_deliveries() -> int:
-    """Send the deliveries that are due."""
-    if not has_room([HOOKS]):
+    """Publish due deliveries."""
+    if not below_limit([HOOKS]):
         return 0
     return send("deliveries", deliveries.due())
 
 
 @tick("tick.flows")
-def owed_runs() -> int:
-    """Send the runs that owe something or were told something, and that nobody seems to be at work on."""
-    if not has_room([FLOWS]):
+def due_runs() -> int:
+    """Publish the runs that have something to do and that no worker seems to be advancing."""
+    if not below_limit([FLOWS]):
         return 0
     return send("flows", [*attempts.due(BATCH), *run_steps.unheard(BATCH)])
 
 
 @tick("tick.admissions")
 def waiting_flows() -> int:
-    """Send the flows whose runs wait."""
-    if not has_room([FLOWS]):
+    """Publish the flows whose runs wait for admission."""
+    if not below_limit([FLOWS]):
         return 0
     return send("admissions", admission.waiting(BATCH))
 
 
 @tick("tick.give-up")
 def give_up() -> int:
-    """Give up the deliveries that were tried for too long."""
+    """Mark the deliveries that were attempted for too long as exhausted."""
     given_up = deliveries.give_up()
-    totals().count(Metric.DELIVERY_TRIES, (DeliveryStatus.EXHAUSTED,), given_up)
+    totals().count(Metric.DELIVERY_ATTEMPTS, (DeliveryStatus.EXHAUSTED,), given_up)
     return given_up
 
 
-@tick("tick.canaries")
-def send_canaries() -> int:
-    """Send a canary through every queue, but not without end through one that nobody serves."""
-    free = [queue for queue, length in queues.lengths().items() if length < CANARY_LIMIT]
-    for queue in free:
-        app.send_task(CANARY, (queue,), queue=queue)
-    return len(free)
+@tick(SEND_QUEUE_PROBES)
+def send_queue_probes() -> int:
+    """Send a probe through every queue, except those that are long because nobody serves them."""
+    short = [queue for queue, length in queues.lengths().items() if length < PROBE_LIMIT]
+    for queue in short:
+        app.send_task(QUEUE_PROBE, (queue,), queue=queue)
+    return len(short)
+
+
+@app.task(name=QUEUE_PROBE)
+def probe_arrived(queue: str) -> None:
+    """Note that a message has come through this queue."""
+    try:
+        queue_probes.arrived(queue)
+    except Unavailable as error:
+        log.warning("queue probe not noted: the database is away", queue=queue, error=error.message)
 
 
 @tick("tick.suspensions")
 def due_suspensions() -> int:
-    """End the suspensions whose time is over, as their gates wished."""
-    return take_turns(suspensions.due(BATCH), suspensions.end)
+    """End the suspensions whose time is over."""
+    return for_each_job(suspensions.due(BATCH), suspensions.end)
 
 
 @tick("tick.reconcile")
 def reconcile() -> int:
-    """Ask for every launched job that was not heard of for a while."""
-    return take_turns(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
+    """Observe every launched job of which the last observation is too old."""
+    return for_each_job(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
 
 
 @tick("tick.retries")
-def try_again() -> int:
-    """Try the replicas again that are due."""
-    return take_turns(retries.due(BATCH), rollup.try_replicas_again)
+def retry_replicas() -> int:
+    """Start the next attempt of the replicas whose retry is due."""
+    return for_each_job(retries.due(BATCH), rollup.try_replicas_again)
 
 
 @tick("tick.schedule")
 def make_due_runs() -> int:
-    """Make the runs that schedules owe."""
+    """Make the due runs of schedules."""
     return firing.make_due_runs(SCHEDULE_SECONDS)
 
 
 @tick("tick.backfills")
-def come_on() -> int:
-    """Let the backfills that are running come on."""
+def advance_backfills() -> int:
+    """Advance the backfills that are running."""
     running = backfill_progress.running(BATCH)
     for flow_id in running:
         backfill_progress.look_at(flow_id)
@@ -156,19 +168,19 @@ def come_on() -> int:
 
 @tick("tick.cleanup")
 def clean_up_all() -> int:
-    """Go on cleaning up after jobs that have ended."""
-    return take_turns(cleanup.uncleaned(BATCH), cleanup.clean_up)
+    """Clean up after jobs that have ended."""
+    return for_each_job(cleanup.uncleaned(BATCH), cleanup.clean_up)
 
 
-@tick("tick.clean")
+@tick(CLEAN_UP_JOB)
 def clean(job_id: str) -> int:
     """Clean up after one job that has just ended."""
-    chain.forget([job_id])
+    chain.delete_parked([job_id])
     cleanup.clean_up(job_id)
     return 1
 
 
 @tick("tick.retention")
-def forget_the_old() -> int:
-    """Delete what was kept for long enough."""
+def delete_expired() -> int:
+    """Delete what was kept for as long as the settings say."""
     return retention.enforce(BATCH)

@@ -16,7 +16,7 @@ from pipeline_core.database.models.flows import (
     TaskAttempt,
     TemplateRevision,
 )
-from pipeline_core.database.models.heartbeats import Sign
+from pipeline_core.database.models.heartbeats import Heartbeat
 from pipeline_core.database.models.jobs import (
     Cleanup,
     IdempotencyKey,
@@ -41,6 +41,7 @@ __all__ = [
     "DeliveryStatus",
     "Event",
     "Feature",
+    "Heartbeat",
     "IdempotencyKey",
     "Job",
     "JobDocument",
@@ -52,7 +53,6 @@ __all__ = [
     "Replica",
     "RunDocument",
     "RunSignal",
-    "Sign",
     "Step",
     "StoredBackfill",
     "StoredFlow",

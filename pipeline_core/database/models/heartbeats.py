@@ -1,4 +1,4 @@
-"""Signs of life of the service's processes."""
+"""Heartbeats of the service's processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from pipeline_core.database.models.base import Base, Timestamp
 
 
-class Sign(Base):
-    """When a process, or the canary, was last heard of."""
+class Heartbeat(Base):
+    """When a process last wrote its heartbeat, or a queue probe last arrived."""
 
-    __tablename__ = "signs"
+    __tablename__ = "heartbeats"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     at: Mapped[Timestamp]

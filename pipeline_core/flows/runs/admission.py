@@ -158,7 +158,7 @@ def _expire_tasks(session: Session, run_id: str, moment: datetime) -> None:
 
 
 @again_if_contended
-def waiting(limit: int) -> list[wakeups.FlowOwed]:
+def waiting(limit: int) -> list[wakeups.FlowDue]:
     """Flows with runs that wait, whoever lost the call for them. Raises Unavailable."""
     with transaction() as session:
         flows = (
@@ -168,4 +168,4 @@ def waiting(limit: int) -> list[wakeups.FlowOwed]:
             .order_by(func.random())
             .limit(limit)
         )
-        return [wakeups.FlowOwed(flow_id) for flow_id in session.scalars(flows)]
+        return [wakeups.FlowDue(flow_id) for flow_id in session.scalars(flows)]

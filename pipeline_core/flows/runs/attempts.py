@@ -22,7 +22,7 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import StoredTask, TaskAttempt, table
-from pipeline_core.database.wakeups import RunOwed
+from pipeline_core.database.wakeups import RunDue
 from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
 from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
@@ -234,7 +234,7 @@ class _Outputs(Mapping[str, str]):
 
 
 @again_if_contended
-def due(limit: int) -> list[RunOwed]:
+def due(limit: int) -> list[RunDue]:
     """Runs whose attempts are owed and that nobody seems to be at work on, their next look put off. Raises Unavailable."""
     found = (
         select(_ATTEMPT.c.run_id, _ATTEMPT.c.key, _ATTEMPT.c.attempt)
@@ -254,4 +254,4 @@ def due(limit: int) -> list[RunOwed]:
             .values(due_at=func.now() + timedelta(seconds=settings().wake_after_seconds))
             .returning(_ATTEMPT.c.run_id)
         ).all()
-    return [RunOwed(run_id) for run_id in dict.fromkeys(rows)]
+    return [RunDue(run_id) for run_id in dict.fromkeys(rows)]

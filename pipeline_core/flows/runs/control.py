@@ -75,7 +75,7 @@ def dismiss(run_id: str, actor: Actor) -> None:
             return
         run.dismissed = True
         _audit(session, actor, audit.Action.RUN_DISMISS, run, RunState(run.state))
-        wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
+        wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
 @again_if_contended
@@ -131,7 +131,7 @@ def clear(run_id: str, actor: Actor) -> None:
         session.execute(delete(Delivery).where(Delivery.subject_id == run_id))
         session.execute(delete(StoredRun).where(StoredRun.id == run_id))
         # Those that depended on it depend on the one before it now.
-        wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
+        wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
 def _audit(

@@ -93,7 +93,7 @@ def create(
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
     alerts.tell(session, run, definition, moment)
     if wake:
-        wakeups.after_commit(session, wakeups.FlowOwed(flow.id))
+        wakeups.after_commit(session, wakeups.FlowDue(flow.id))
     return run.id
 
 

@@ -66,7 +66,7 @@ def lock(session: Session, run_id: str) -> StoredRun:
 
     Whoever did not get it meanwhile (`lock_if_free`) is called again afterwards.
     """
-    wakeups.after_commit(session, wakeups.RunOwed(run_id))
+    wakeups.after_commit(session, wakeups.RunDue(run_id))
     run = session.scalar(_LOCKED, {"run_id": run_id})
     if run is None:
         raise NotFound(f"There is no run {shown(run_id)}.")
@@ -144,7 +144,7 @@ def change_state(
         run.started_at = moment
     alerts.tell(session, run, run_definition.definition(session, run.id).flow, moment)
     if state.final:
-        wakeups.after_commit(session, wakeups.FlowOwed(run.flow_id))
+        wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
 def _write_tasks(

@@ -18,7 +18,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, RunSignal, StoredRun, TaskAttempt, table
-from pipeline_core.database.wakeups import RunOwed
+from pipeline_core.database.wakeups import RunDue
 from pipeline_core.flows.runs import attempts, outputs, repository, run_definition
 from pipeline_core.flows.runs.engine import JobChanged
 from pipeline_core.flows.runs.outputs import Output
@@ -121,7 +121,7 @@ def _facts(job: _Standing, output: Output | None) -> Facts:
     return Facts(started_at=job.started_at, finished_at=job.finished_at, output=output.text if output else None)
 
 
-def unheard(limit: int) -> list[RunOwed]:
+def unheard(limit: int) -> list[RunDue]:
     """Runs with signals that nobody has looked at for a while. Raises Unavailable.
 
     Signals of runs that are no more are deleted.
@@ -133,4 +133,4 @@ def unheard(limit: int) -> list[RunOwed]:
             delete(_SIGNAL).where(_SIGNAL.c.id == oldest.c.id, ~exists().where(StoredRun.id == _SIGNAL.c.run_id))
         )
         left = session.scalars(select(_SIGNAL.c.run_id).join(oldest, oldest.c.id == _SIGNAL.c.id))
-        return [RunOwed(run_id) for run_id in dict.fromkeys(left)]
+        return [RunDue(run_id) for run_id in dict.fromkeys(left)]

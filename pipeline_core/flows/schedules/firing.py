@@ -95,7 +95,7 @@ def find_due(moment: datetime, *, helping: bool = False) -> dict[str, int]:
         on_time = session.execute(query.where(~late).order_by(*order).limit(ON_TIME)).all()
         behind = session.execute(query.where(late).order_by(func.random()).limit(BEHIND)).all()
         if len(on_time) > ALONE and not helping:
-            wakeups.after_commit(session, wakeups.SchedulesOwed())
+            wakeups.after_commit(session, wakeups.SchedulesDue())
     turns = (*(reversed(on_time) if helping else on_time), *behind)
     return {flow_id: min(POINTS, room) for flow_id, room in turns}
 

@@ -16,7 +16,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Delivery, Event, Job, Sign, Step
+from pipeline_core.database.models import Delivery, Event, Heartbeat, Job, Step
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
@@ -38,7 +38,7 @@ def begun(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     for ended in (status._ended_jobs, status._ended_runs):
         ended.forget()
     with transaction() as session:
-        session.execute(text("TRUNCATE signs"))
+        session.execute(text("TRUNCATE heartbeats"))
 
 
 def numbers() -> dict[str, float]:
@@ -60,12 +60,12 @@ def age(job_id: str, **columns: Any) -> None:
 
 def silence(name: str, seconds: float) -> None:
     with transaction() as session:
-        session.execute(update(Sign).where(Sign.name == name).values(at=now() - timedelta(seconds=seconds)))
+        session.execute(update(Heartbeat).where(Heartbeat.name == name).values(at=now() - timedelta(seconds=seconds)))
 
 
 def alive() -> None:
     for name in (heartbeats.BEAT, f"{queue_probes.PREFIX}ticks", f"{heartbeats.WORKER}stages1@here"):
-        heartbeats.give(name)
+        heartbeats.beat(name)
 
 
 def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
@@ -77,9 +77,10 @@ def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
     age(overdue, due_at=ago)
     found = numbers()
     assert {
-        standing: found[f'pipeline_steps{{stage="translate",standing="{standing}"}}'] for standing in status.Standing
-    } == dict.fromkeys(status.Standing, 1.0)
-    assert found['pipeline_steps{stage="launch",standing="held"}'] == 0
+        condition: found[f'pipeline_steps{{condition="{condition}",stage="translate"}}']
+        for condition in status.StepCondition
+    } == dict.fromkeys(status.StepCondition, 1.0)
+    assert found['pipeline_steps{condition="held",stage="launch"}'] == 0
     assert found['pipeline_leases{worker="stages1@here"}'] == 1
     assert 300 <= found['pipeline_steps_waiting_seconds{stage="translate"}'] < 330
     assert 300 <= found["pipeline_steps_lag_seconds"] < 330
@@ -119,13 +120,13 @@ def test_what_processes_add_up_is_told_by_whichever_is_asked(admin: Any) -> None
     totals().observe(Metric.STAGE_SECONDS, ("gates", "advance"), 700)
     totals().observe(Metric.TICK_SECONDS, ("tick.steps",), 0.001)
     totals().count(Metric.TICK_ACTIONS, ("tick.steps",), 7)
-    totals().count(Metric.DELIVERY_TRIES, ("delivered",))
+    totals().count(Metric.DELIVERY_ATTEMPTS, ("delivered",))
     found = numbers()
     assert found['pipeline_stage_seconds_bucket{le="0.025",outcome="advance",stage="gates"}'] == 1
     assert found['pipeline_stage_seconds_bucket{le="+Inf",outcome="advance",stage="gates"}'] == 2
     assert found['pipeline_stage_seconds_sum{outcome="advance",stage="gates"}'] == pytest.approx(700.02)
     assert found['pipeline_tick_actions_total{tick="tick.steps"}'] == 7
-    assert found['pipeline_delivery_tries_total{status="delivered"}'] == 1
+    assert found['pipeline_delivery_attempts_total{status="delivered"}'] == 1
 
 
 def test_deliveries_lag_is_the_age_of_what_was_not_acknowledged(admin: Any) -> None:
@@ -158,13 +159,17 @@ def test_all_is_well_when_everybody_is_heard_of(admin: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "metric", "problem"),
     [
-        (heartbeats.BEAT, "pipeline_beat_silent_seconds", "Beat was last heard of 900 s ago."),
+        (heartbeats.BEAT, "pipeline_beat_heartbeat_age_seconds", "Beat was last heard of 900 s ago."),
         (
             f"{queue_probes.PREFIX}ticks",
-            'pipeline_canary_silent_seconds{queue="ticks"}',
-            "The last canary came through the queue ticks 900 s ago",
+            'pipeline_queue_probe_age_seconds{queue="ticks"}',
+            "The last probe came through the queue ticks 900 s ago",
         ),
-        ("worker/stages1@here", 'pipeline_worker_silent_seconds{worker="stages1@here"}', "The worker stages1@here"),
+        (
+            "worker/stages1@here",
+            'pipeline_worker_heartbeat_age_seconds{worker="stages1@here"}',
+            "The worker stages1@here",
+        ),
     ],
 )
 def test_who_is_silent_is_named(admin: Any, name: str, metric: str, problem: str) -> None:
@@ -177,9 +182,9 @@ def test_who_is_silent_is_named(admin: Any, name: str, metric: str, problem: str
 
 def test_who_was_never_heard_of_is_named_too(admin: Any) -> None:
     found = numbers()
-    assert found["pipeline_beat_silent_seconds"] == float("inf")
+    assert found["pipeline_beat_heartbeat_age_seconds"] == float("inf")
     answer = admin.payload("GET", "/v1/status")
-    assert (answer["beatSilentSeconds"], answer["canaries"]) == (None, [])
+    assert (answer["beatHeartbeatAgeSeconds"], answer["queueProbes"]) == (None, [])
     assert len(answer["problems"]) == 2
 
 
@@ -191,7 +196,7 @@ def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin:
         session.execute(
             update(Job).where(Job.id == launched).values(stage="cluster", heard_at=now() - timedelta(hours=1))
         )
-    assert numbers()["pipeline_jobs_unheard_seconds"] >= 3600
+    assert numbers()["pipeline_jobs_observation_age_seconds"] >= 3600
     told = admin.payload("GET", "/v1/status")["problems"]
     assert any("wait for a worker at the stage translate" in one for one in told)
     assert any("Of a launched job" in one for one in told)
@@ -205,10 +210,10 @@ def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) 
     store(entry("faulty", {"a": []}), fault="no", faulted_at=now())
     found = numbers()
     assert (found['pipeline_runs{state="waiting"}'], found['pipeline_runs{state="failed"}']) == (1, 0)
-    assert found["pipeline_schedules_faulty"] == 1
+    assert found["pipeline_schedules_failing"] == 1
     answer = admin.payload("GET", "/v1/status")
     assert answer["problems"] == ["1 schedules can make no run: the list of flows shows which."]
-    assert (answer["runs"]["waiting"], answer["faultySchedules"]) == (1, 1)
+    assert (answer["runs"]["waiting"], answer["failingSchedules"]) == (1, 1)
     assert {flow["name"]: flow["fault"] for flow in admin.payload("GET", "/v1/flows")}["faulty"] == "no"
 
 

@@ -10,23 +10,23 @@ WELL: dict[str, Any] = {
     "jobs": {"waiting": 2, "suspended": 0, "running": 0},
     "live": [{"state": "waiting", "stage": "gates", "count": 2}],
     "steps": [
-        {"stage": "gates", "standing": "held", "worker": "stages1@here", "count": 1, "oldestSeconds": 1.0},
-        {"stage": "gates", "standing": "waiting", "worker": "", "count": 1, "oldestSeconds": 1.0},
+        {"stage": "gates", "condition": "held", "worker": "stages1@here", "count": 1, "oldestSeconds": 1.0},
+        {"stage": "gates", "condition": "waiting", "worker": "", "count": 1, "oldestSeconds": 1.0},
     ],
     "stepLagSeconds": 0.0,
     "deliveries": [{"plugin": "LifeHook.bell.ops", "count": 3, "oldestSeconds": 9.0}],
     "runs": {"running": 1, "failed": 0},
-    "faultySchedules": 0,
+    "failingSchedules": 0,
     "cleanups": 0,
-    "unheardSeconds": 0.0,
+    "observationAgeSeconds": 0.0,
     "queues": {"stages.gates": 1, "hooks": 0},
     "unacknowledged": 1,
     "plugins": [
         {"plugin": "LifeHook.bell.ops", "circuit": "open", "calls": 0, "failures": 5, "cause": "no\x1b[2J route"}
     ],
-    "workers": [{"worker": "stages1@here", "silentSeconds": 3.2}],
-    "beatSilentSeconds": 1.0,
-    "canaries": [],
+    "workers": [{"worker": "stages1@here", "heartbeatAgeSeconds": 3.2}],
+    "beatHeartbeatAgeSeconds": 1.0,
+    "queueProbes": [],
 }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, StoredRun, StoredTask, TaskAttempt
-from pipeline_core.database.wakeups import FlowOwed, RunOwed, Wakeup
+from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.runs import admission, steps
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import Settings
@@ -36,9 +36,9 @@ class Engine:
     def go(self) -> None:
         while self.noted:
             match self.noted.pop(0):
-                case RunOwed(run_id):
+                case RunDue(run_id):
                     steps.advance(run_id)
-                case FlowOwed(flow_id):
+                case FlowDue(flow_id):
                     admission.admit(flow_id)
 
     def turn(self, run_id: str, task: str, state: JobState, *, reason: str = "") -> None:

@@ -12,7 +12,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Job, RunSignal, StoredRun, TaskAttempt, TemplateRevision
-from pipeline_core.database.wakeups import FlowOwed, RunOwed
+from pipeline_core.database.wakeups import FlowDue, RunDue
 from pipeline_core.flows.runs import admission, attempts, control, ports, steps
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
@@ -108,29 +108,29 @@ def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
     flow = store(entry("lost", {"a": []}))
     run_id = begin(flow)
     engine.noted.clear()
-    assert FlowOwed(flow.id) in admission.waiting(100)
+    assert FlowDue(flow.id) in admission.waiting(100)
     admission.admit(flow.id)
     engine.noted.clear()
-    assert RunOwed(run_id) not in attempts.due(100)
+    assert RunDue(run_id) not in attempts.due(100)
     with transaction() as session:
         session.execute(update(TaskAttempt).where(TaskAttempt.run_id == run_id).values(due_at=now()))
-    assert RunOwed(run_id) in attempts.due(100)
-    assert RunOwed(run_id) not in attempts.due(100)
+    assert RunDue(run_id) in attempts.due(100)
+    assert RunDue(run_id) not in attempts.due(100)
     steps.advance(run_id)
     engine.noted.clear()
     with transaction() as session:
         job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
         lifecycle.transition(session, job, JobState.RUNNING, reason="")
     engine.noted.clear()
-    assert RunOwed(run_id) not in steps.unheard(100)
+    assert RunDue(run_id) not in steps.unheard(100)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunOwed(run_id) in steps.unheard(100)
+    assert RunDue(run_id) in steps.unheard(100)
     control.stop(run_id, ADMIN)
     control.clear(run_id, ADMIN)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunOwed(run_id) not in steps.unheard(100)
+    assert RunDue(run_id) not in steps.unheard(100)
     with transaction() as session:
         assert session.scalars(select(RunSignal)).all() == []
 

@@ -20,6 +20,7 @@ from pipeline_core.database.models import (
     Delivery,
     DeliveryStatus,
     Event,
+    Heartbeat,
     IdempotencyKey,
     Job,
     JobDocument,
@@ -27,7 +28,6 @@ from pipeline_core.database.models import (
     PortLease,
     Replica,
     RunSignal,
-    Sign,
     Step,
     StoredFlow,
     StoredRun,
@@ -67,7 +67,7 @@ def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(retention, "cluster", lambda: cluster)
     set_log_days(monkeypatch, 0)
     with transaction() as session:
-        session.execute(text("TRUNCATE jobs, flows, deliveries, idempotency_keys, signs, audit CASCADE"))
+        session.execute(text("TRUNCATE jobs, flows, deliveries, idempotency_keys, heartbeats, audit CASCADE"))
     return cluster
 
 
@@ -253,12 +253,14 @@ def test_idempotency_keys_go_after_a_day_in_batches(cluster: Cluster) -> None:
 def test_workers_that_were_silent_for_hours_are_forgotten_and_beat_is_not(cluster: Cluster) -> None:
     with transaction() as session:
         for name in ("beat", "worker/gone@host", "worker/here@host"):
-            session.add(Sign(name=name, at=now()))
+            session.add(Heartbeat(name=name, at=now()))
         session.flush()
-        session.execute(update(Sign).where(Sign.name != "worker/here@host").values(at=now() - timedelta(hours=2)))
+        session.execute(
+            update(Heartbeat).where(Heartbeat.name != "worker/here@host").values(at=now() - timedelta(hours=2))
+        )
     assert retention.enforce(100) == 1
     with transaction() as session:
-        assert set(session.scalars(select(Sign.name))) == {"beat", "worker/here@host"}
+        assert set(session.scalars(select(Heartbeat.name))) == {"beat", "worker/here@host"}
 
 
 def test_the_audit_log_is_kept(cluster: Cluster) -> None:

@@ -146,9 +146,9 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
     assert called == []
     ledger.add("flow-3", cron="* * * * *", cronjob_start_time="2026-03-01 12:01:00")
     due = list(find_due(clock.moment))
-    assert called == [wakeups.SchedulesOwed()]
+    assert called == [wakeups.SchedulesDue()]
     assert list(find_due(clock.moment, helping=True)) == due[::-1]
-    assert called == [wakeups.SchedulesOwed()], "a helper calls for nobody"
+    assert called == [wakeups.SchedulesDue()], "a helper calls for nobody"
     assert firing.make_due_runs(0, helping=True) == 4
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from pipeline_up.plan import Plan
 from tests.manifests import KUSTOMIZE, ROOT, WorkerCommand, documents, of_kind, pod_of, worker_command
-from workers.app import queues
+from workers.names import queues
 
 DEPLOYMENTS = {
     deployment["metadata"]["name"].removeprefix("pipeline-"): pod_of(deployment)["containers"][0]

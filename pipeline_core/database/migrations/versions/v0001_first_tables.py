@@ -188,10 +188,10 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_run_signals_run_id"), "run_signals", ["run_id"], unique=False)
     op.create_table(
-        "signs",
+        "heartbeats",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_signs")),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_heartbeats")),
     )
     op.create_table(
         "template_revisions",
@@ -533,7 +533,7 @@ def downgrade() -> None:
     op.drop_table("backfills")
     op.drop_table("tokens")
     op.drop_table("template_revisions")
-    op.drop_table("signs")
+    op.drop_table("heartbeats")
     op.drop_index(op.f("ix_run_signals_run_id"), table_name="run_signals")
     op.drop_table("run_signals")
     op.drop_table("registry")

@@ -13,9 +13,9 @@ def test_every_process_is_heard_of_and_all_is_well(service: Installation) -> Non
     def heard() -> bool:
         status = service.get("/v1/status")
         workers = {one["worker"].split("@")[0] for one in status["workers"]}
-        return workers >= names and status["beatSilentSeconds"] is not None and status["canaries"]
+        return workers >= names and status["beatHeartbeatAgeSeconds"] is not None and status["queueProbes"]
 
-    wait_for(heard, "a sign of life of every process")
+    wait_for(heard, "a heartbeat of every process")
     assert service.get("/v1/status")["problems"] == []
 
 
@@ -23,13 +23,13 @@ def test_a_worker_that_is_stopped_is_not_missed(service: Installation) -> None:
     def heard() -> list[str]:
         return [one for one in service.get("/v1/status")["workers"] if one["worker"].startswith("stages2@")]
 
-    wait_for(heard, "a sign of the worker")
+    wait_for(heard, "the heartbeat of the worker")
     process = service.processes.pop("stages2")
     process.send_signal(signal.SIGTERM)
     process.wait(HANG_SECONDS)
     assert heard() == []
     service.start("stages2")
-    wait_for(heard, "a sign of the worker")
+    wait_for(heard, "the heartbeat of the worker")
 
 
 def test_what_was_done_is_added_up(service: Installation) -> None:
@@ -41,7 +41,7 @@ def test_what_was_done_is_added_up(service: Installation) -> None:
             name in text
             for name in (
                 'pipeline_stage_seconds_count{outcome="launched",stage="launch"}',
-                'pipeline_tick_seconds_count{tick="tick.canaries"}',
+                'pipeline_tick_seconds_count{tick="tick.queue-probes"}',
             )
         )
 

@@ -6,7 +6,8 @@ import pytest
 
 from pipeline_core.settings import Settings
 from pipeline_core.stages.order import STAGES
-from workers.app import CANARY, TICK_SECONDS, configuration, queues, stage_task
+from workers.app import configuration
+from workers.names import QUEUE_PROBE, TICK_SECONDS, queues, stage_task
 
 CONFIGURATION = configuration(Settings(redis_url="redis://localhost/0"))
 TRANSPORT = CONFIGURATION["broker_transport_options"]
@@ -67,7 +68,7 @@ def test_stages_hooks_flows_and_ticks_have_queues_of_their_own() -> None:
     ]
     assert used == queues()
     assert len(set(used)) == len(used)
-    assert CANARY not in routes
+    assert QUEUE_PROBE not in routes
 
 
 def test_a_worker_that_leaks_is_replaced() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable
-from workers.each_job import MISSES, take_turns
+from workers.each_job import MISSES, for_each_job
 
 JOBS = [f"j{number}" for number in range(40)]
 
 
 def test_each_job_has_its_turn() -> None:
     seen: list[str] = []
-    assert take_turns(JOBS, seen.append) == len(JOBS)
+    assert for_each_job(JOBS, seen.append) == len(JOBS)
     assert sorted(seen) == sorted(JOBS)
 
 
@@ -24,7 +24,7 @@ def test_one_that_is_away_does_not_keep_the_others_from_theirs() -> None:
             raise ClusterUnavailable("its namespace is closed")
         seen.append(job_id)
 
-    take_turns(JOBS, act)
+    for_each_job(JOBS, act)
     assert sorted(seen) == sorted(JOBS[1:])
 
 
@@ -37,14 +37,14 @@ def test_a_cluster_that_is_away_is_not_asked_for_each_of_them(jobs: list[str], a
         raise ClusterUnavailable("nobody answers")
 
     with pytest.raises(ClusterUnavailable, match="nobody answers"):
-        take_turns(jobs, act)
+        for_each_job(jobs, act)
     assert len(seen) == asked
 
 
 def test_no_job_is_no_trouble() -> None:
-    assert take_turns([], print) == 0
+    assert for_each_job([], print) == 0
 
 
 def test_other_errors_are_told() -> None:
     with pytest.raises(ZeroDivisionError):
-        take_turns(JOBS, lambda _: 1 / 0)
+        for_each_job(JOBS, lambda _: 1 / 0)

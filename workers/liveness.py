@@ -1,5 +1,7 @@
-"""A file whose age tells a probe that this process goes on. `python -m workers.alive` is asked when it is old: it fails
-unless Redis is away, which Celery's processes wait for, and which starting them anew would not bring back.
+"""The liveness file: a process touches it while it makes progress, and a probe looks at its age.
+
+When the file is old, the probe runs `python -m workers.liveness`, which fails unless Redis is away: Celery's processes wait
+for Redis, and to restart them would not bring it back.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ from pipeline_core.settings import settings
 TIMEOUT_SECONDS = 2.0
 
 
-def show() -> None:
-    """Touch the file of `PIPELINE_ALIVE_FILE`, if there is to be one."""
+def touch() -> None:
+    """Touch the file that `PIPELINE_ALIVE_FILE` names, if it names one."""
     if settings().alive_file:
         Path(settings().alive_file).touch()
 
 
 def redis_answers() -> bool:
-    """Whether there is a Redis that takes requests."""
+    """Whether Redis answers a ping."""
     try:
         with Redis.from_url(
             settings().redis_url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
@@ -33,4 +35,4 @@ def redis_answers() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit("no sign of life, and Redis is there" if redis_answers() else 0)
+    sys.exit("the liveness file is old, and Redis answers" if redis_answers() else 0)

@@ -20,7 +20,7 @@ PROGRAM = (
 
 def reach(directory: Path, fault: str) -> int:
     """The exit code of a process that reaches one point."""
-    environment = {**os.environ, "PIPELINE_FAULT": fault, "PIPELINE_FAULT_DIR": str(directory)}
+    environment = {**os.environ, "PIPELINE_FAILPOINT": fault, "PIPELINE_FAILPOINT_DIR": str(directory)}
     return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=False, capture_output=True).returncode
 
 
@@ -44,7 +44,7 @@ def test_what_is_asked_for_is_read_with_its_labels_and_times() -> None:
     "text", ["nowhere:exit", "hook.told", "hook.told:burn", "hook.told:sleep=x", "hook.told:exit:x"]
 )
 def test_what_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="PIPELINE_FAULT"):
+    with pytest.raises(ConfigurationError, match="PIPELINE_FAILPOINT"):
         failpoints.parse(text)
 
 

@@ -1,0 +1,54 @@
+"""The names of queues and tasks, and how often beat sends each tick."""
+
+from __future__ import annotations
+
+from pipeline_core.stages.order import STAGES, Stage
+
+HOOKS = "hooks"
+FLOWS = "flows"
+TICKS = "ticks"
+
+DELIVER = "hook.deliver"
+ADVANCE_RUN = "flow.advance"
+ADMIT_RUNS = "flow.admit"
+HELP_SCHEDULES = "flow.help"
+CLEAN_UP_JOB = "tick.clean"
+QUEUE_PROBE = "queue.probe"
+SEND_QUEUE_PROBES = "tick.queue-probes"
+
+TICK_SECONDS = {
+    "tick.steps": 1.0,
+    "tick.deliveries": 1.0,
+    "tick.suspensions": 1.0,
+    "tick.retries": 1.0,
+    "tick.flows": 1.0,
+    "tick.admissions": 10.0,
+    "tick.schedule": 1.0,
+    "tick.backfills": 1.0,
+    "tick.give-up": 10.0,
+    "tick.reconcile": 5.0,
+    "tick.cleanup": 5.0,
+    SEND_QUEUE_PROBES: 15.0,
+    "tick.retention": 10.0,
+}
+"""The interval of each tick, in seconds."""
+
+
+def stage_queue(stage: Stage) -> str:
+    """The queue of a stage's tasks: one for each stage, so that each can be scaled by itself."""
+    return f"stages.{stage}"
+
+
+def stage_task(stage: Stage) -> str:
+    """The name of a stage's task."""
+    return f"stage.{stage}"
+
+
+def stage_queues() -> list[str]:
+    """The queues of all stages."""
+    return [stage_queue(stage) for stage in STAGES]
+
+
+def queues() -> list[str]:
+    """The names of all queues."""
+    return [*stage_queues(), HOOKS, FLOWS, TICKS]
