@@ -25,6 +25,7 @@ wanted_stamp() {
     echo "$root"
     cksum <"$root/setup.cfg"
     cksum <"$root/pyproject.toml"
+    cksum <"$root/requirements/development.lock"
 }
 
 make_venv() {
@@ -42,6 +43,11 @@ make_venv() {
     fi
 }
 
+pip_install() {
+    # setuptools warns of what an editable installation is.
+    PYTHONWARNINGS=ignore "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
 # Make .venv hold the project and all that it needs for tests. Takes no time when nothing changed.
 ensure_venv() {
     local lock stamp=$venv/.stamp
@@ -52,7 +58,8 @@ ensure_venv() {
             make_venv
         fi
         echo "Installing into $venv" >&2
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[embedded,flower,test]"
+        pip_install --require-hashes --requirement "$root/requirements/development.lock"
+        pip_install --no-deps --editable "$root"
         wanted_stamp >"$stamp"
     fi
     exec {lock}<&-

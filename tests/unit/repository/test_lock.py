@@ -1,0 +1,66 @@
+"""The lock files in requirements/: they fit setup.cfg, agree with each other, and name no registry."""
+
+from __future__ import annotations
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+LOCKS = ("server.lock", "development.lock")
+SERVER_EXTRAS = {"flower"}
+
+
+def locked(name: str) -> dict[str, list[str]]:
+    """The pinned releases by package; a package has several where they depend on the Python."""
+    pins: dict[str, list[str]] = {}
+    for line in (ROOT / "requirements" / name).read_text().splitlines():
+        if match := re.match(r"([\w.-]+)==([^\s;]+)", line):
+            pins.setdefault(canonicalize_name(match[1]), []).append(match[2])
+    return pins
+
+
+def wanted(extras: set[str] | None) -> list[Requirement]:
+    """What setup.cfg asks for, with these extras; None: with all."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    texts = [config["options"]["install_requires"]]
+    texts += [text for extra, text in config["options.extras_require"].items() if extras is None or extra in extras]
+    return [
+        Requirement(line) for text in texts for line in text.splitlines() if line and not line.lstrip().startswith("#")
+    ]
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("server.lock", SERVER_EXTRAS), ("development.lock", None)])
+def test_a_lock_pins_what_setup_cfg_asks_for(lock: str, extras: set[str] | None) -> None:
+    pins = locked(lock)
+    for requirement in wanted(extras):
+        versions = pins.get(canonicalize_name(requirement.name), [])
+        assert versions, f"{requirement.name} is not in {lock}: run scripts/lock"
+        for version in versions:
+            assert requirement.specifier.contains(version), f"{lock} has {requirement.name} {version}: run scripts/lock"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_each_pin_has_hashes_and_no_line_names_a_registry(lock: str) -> None:
+    text = (ROOT / "requirements" / lock).read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*-", re.sub(r"^ +--hash=sha256:[0-9a-f]{64}( \\)?$", "", text, flags=re.M), re.M)
+    for pin in re.findall(r"^[\w.-]+==.*$", text, re.M):
+        assert pin.endswith("\\"), f"{pin} in {lock} has no hash"
+
+
+def test_tests_run_with_the_releases_that_the_image_has() -> None:
+    development = locked("development.lock")
+    assert {name: development.get(name) for name in locked("server.lock")} == locked("server.lock")
+
+
+def test_the_image_and_a_checkout_install_from_the_locks() -> None:
+    assert "--require-hashes --requirement requirements/server.lock" in (ROOT / "docker/Dockerfile").read_text()
+    assert (
+        '--require-hashes --requirement "$root/requirements/development.lock"' in (ROOT / "scripts/lib.sh").read_text()
+    )
