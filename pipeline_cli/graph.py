@@ -11,7 +11,7 @@ from pipeline_cli.drawings import FORMATS
 from pipeline_cli.flows import write
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 
 
 @click.command()
@@ -26,7 +26,7 @@ def graph(service: Client, out: Output, name: str, notation: str, file: Path | N
 
     An arrow leads from each task to those that wait for it.
     """
-    flow = stored_flow(service.get("v1", "flows", name).payload)
+    flow = parse_stored(service.get("v1", "flows", name).payload)
     names = {key: task.name for key, task in flow.tasks.items()}
     drawing = FORMATS[notation](names, flow.dag)
     if file:

@@ -15,7 +15,7 @@ from pipeline_cli.exits import Exit, Refused
 from pipeline_cli.output import Output
 from pipeline_cli.progress import LONGEST_PAUSE, SHORTEST_PAUSE, patiently
 from pipeline_core.errors import PipelineError
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.states import RunState
 
 
@@ -86,7 +86,7 @@ def why(payload: render.Record) -> str:
 def upstream_of(service: Client, payload: render.Record) -> Mapping[str, Sequence[str]]:
     """By the names of tasks, what each waits for, as the flow has it now; nothing when it is gone or has changed."""
     with suppress(Refused, PipelineError):
-        flow = stored_flow(patiently(lambda: service.get("v1", "flows", payload["flow"])).payload)
+        flow = parse_stored(patiently(lambda: service.get("v1", "flows", payload["flow"])).payload)
         names = {key: task.name for key, task in flow.tasks.items()}
         return {names[key]: [names[before] for before in upstream] for key, upstream in flow.dag.upstream.items()}
     return {}

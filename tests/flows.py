@@ -14,7 +14,7 @@ from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction, wakeups
-from pipeline_core.database.models import StoredFlow
+from pipeline_core.database.models import FlowRow
 from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import creation, queries
@@ -45,13 +45,13 @@ def task_entry(name: str, *, script: str = "true", **fields: Any) -> dict[str, A
     return {"name": name, **own, **fields}
 
 
-def store(entry: Mapping[str, Any], **fields: Any) -> StoredFlow:
+def store(entry: Mapping[str, Any], **fields: Any) -> FlowRow:
     """Store a flow as it is."""
     name, moment = entry["pipeline"]["name"], now()
-    flow = StoredFlow(
+    flow = FlowRow(
         id=new_flow_id(moment),
         key=identity(name),
-        written_as=name,
+        document_key=name,
         entry=entry,
         creator="maker",
         created_at=moment,
@@ -63,7 +63,7 @@ def store(entry: Mapping[str, Any], **fields: Any) -> StoredFlow:
     return flow
 
 
-def begin(flow: StoredFlow, trigger: Trigger = Trigger.MANUAL, **fields: Any) -> str:
+def begin(flow: FlowRow, trigger: Trigger = Trigger.MANUAL, **fields: Any) -> str:
     """A new run of the flow."""
     with transaction() as session:
         run_id = creation.create(

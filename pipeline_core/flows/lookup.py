@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.database.models import StoredFlow, TemplateRevision
+from pipeline_core.database.models import FlowRow, TemplateRevision
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.templates import read_templates
@@ -30,12 +30,12 @@ def take_turn(session: Session) -> None:
     session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
-def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> FlowRow:
     """The flow of that name, in either spelling. Raises NotFound.
 
     With `lock` its row is the caller's until the transaction ends; when it is to be `kept`, nobody deletes it until then.
     """
-    query = select(StoredFlow).where(StoredFlow.key == identity(name))
+    query = select(FlowRow).where(FlowRow.key == identity(name))
     if lock or kept:
         query = query.with_for_update(read=kept, key_share=True)
     flow = session.scalar(query)
@@ -44,7 +44,7 @@ def find(session: Session, name: str, *, lock: bool = False, kept: bool = False)
     return flow
 
 
-def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, kept: bool = False) -> StoredFlow:
+def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, kept: bool = False) -> FlowRow:
     """The same. Raises NotFound also when it is none of this actor's business."""
     flow = find(session, name, lock=lock, kept=kept)
     if not actor.sees(flow.creator):

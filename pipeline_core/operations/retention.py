@@ -12,7 +12,7 @@ from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id, new_run_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job, StoredRun
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job, RunRow
 from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
 
@@ -82,15 +82,15 @@ def delete_runs(before: datetime, limit: int) -> int:
     """Delete runs of flows that ended before then, with their tasks and alerts, unless somebody is still to be told; how
     many."""
     old = (
-        select(StoredRun.id)
-        .where(StoredRun.id < new_run_id(before), StoredRun.finished_at < before, ~_still_told(StoredRun.id))
-        .order_by(StoredRun.id)
+        select(RunRow.id)
+        .where(RunRow.id < new_run_id(before), RunRow.finished_at < before, ~_still_told(RunRow.id))
+        .order_by(RunRow.id)
         .limit(limit)
     )
     with transaction() as session:
         runs = list(session.scalars(old))
         session.execute(delete(Delivery).where(Delivery.subject_id.in_(runs)))
-        session.execute(delete(StoredRun).where(StoredRun.id.in_(runs)))
+        session.execute(delete(RunRow).where(RunRow.id.in_(runs)))
     return len(runs)
 
 

@@ -24,11 +24,11 @@ from pipeline_core.database.models import (
     Delivery,
     DeliveryStatus,
     Feature,
+    FlowRow,
     Job,
     Plugin,
+    RunRow,
     Step,
-    StoredFlow,
-    StoredRun,
 )
 from pipeline_core.flows.states import RunState
 from pipeline_core.operations import heartbeats, queue_probes
@@ -138,7 +138,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             ),
             "runs": _runs(session),
             "failing_schedules": session.scalar(
-                select(func.count()).where(StoredFlow.faulted_at.is_not(None), ~StoredFlow.paused)
+                select(func.count()).where(FlowRow.schedule_error_at.is_not(None), ~FlowRow.paused)
             )
             or 0,
             "heartbeat_ages": heartbeats.ages(session),
@@ -183,14 +183,12 @@ class _Ended:
 
 
 _ended_jobs = _Ended(Job.state, [state for state in JobState if state.final])
-_ended_runs = _Ended(StoredRun.state, [state for state in RunState if state.final])
+_ended_runs = _Ended(RunRow.state, [state for state in RunState if state.final])
 
 
 def _runs(session: Session) -> dict[str, int]:
     going_on = [state for state in RunState if not state.final]
-    rows = session.execute(
-        select(StoredRun.state, func.count()).where(StoredRun.state.in_(going_on)).group_by(StoredRun.state)
-    )
+    rows = session.execute(select(RunRow.state, func.count()).where(RunRow.state.in_(going_on)).group_by(RunRow.state))
     counts = {state.value: 0 for state in RunState} | _ended_runs(session)
     return counts | {str(state): int(count) for state, count in rows}
 

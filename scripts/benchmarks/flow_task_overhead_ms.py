@@ -82,15 +82,15 @@ def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[s
     from pipeline_core.common.clock import now
     from pipeline_core.common.ids import new_flow_id
     from pipeline_core.database import transaction
-    from pipeline_core.database.models import StoredFlow
+    from pipeline_core.database.models import FlowRow
     from pipeline_core.flows.runs import creation
     from pipeline_core.flows.states import Trigger
 
     moment = now()
-    flow = StoredFlow(
+    flow = FlowRow(
         id=new_flow_id(moment),
         key=name,
-        written_as=name,
+        document_key=name,
         entry=_entry(name, dag),
         creator="bench",
         created_at=moment,

@@ -66,26 +66,26 @@ def _add_flows() -> None:
     from pipeline_core.common.clock import now
     from pipeline_core.common.ids import new_flow_id
     from pipeline_core.database import transaction
-    from pipeline_core.database.models import StoredFlow
-    from pipeline_core.flows.definition.documents import stored_flow
-    from pipeline_core.flows.schedules.scheduling import rescheduled
+    from pipeline_core.database.models import FlowRow
+    from pipeline_core.flows.definition.documents import parse_stored
+    from pipeline_core.flows.schedules.scheduling import apply_definition
 
     with transaction() as session:
         for number in range(FLOWS):
             pipeline = {"name": f"flow-{number}", "schedule_type": "crontab", "cron_time": f"*/{MINUTES} * * * *"}
             entry = {"pipeline": pipeline, "tasks": [_TASK]}
-            definition, moment = stored_flow(entry), now()
-            row = StoredFlow(
+            definition, moment = parse_stored(entry), now()
+            row = FlowRow(
                 id=new_flow_id(moment),
                 key=definition.key,
-                written_as=definition.name,
+                document_key=definition.name,
                 entry=entry,
                 creator="bench",
                 created_at=moment,
                 updated_at=moment,
                 paused=True,
             )
-            rescheduled(row, None, definition, moment, imported=False)
+            apply_definition(row, None, definition, moment, imported=False)
             session.add(row)
 
 
@@ -95,20 +95,20 @@ def _bare() -> float:
 
     from pipeline_core.common.clock import now
     from pipeline_core.database import transaction
-    from pipeline_core.database.models import StoredFlow
+    from pipeline_core.database.models import FlowRow
     from pipeline_core.flows.runs import admission, creation
     from pipeline_core.flows.states import Trigger
 
     moment, started = now(), time.perf_counter()
     with transaction() as session:
-        flows = session.scalars(select(StoredFlow)).all()
+        flows = session.scalars(select(FlowRow)).all()
     for flow in flows:
         with transaction() as session:
             creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
         admission.admit(flow.id)
     took = time.perf_counter() - started
     with transaction() as session:
-        for flow in session.scalars(select(StoredFlow)):
+        for flow in session.scalars(select(FlowRow)):
             flow.paused = False
     return took
 

@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Job, StoredRun, StoredTask
+from pipeline_core.database.models import Job, RunRow, TaskRunRow
 from pipeline_up.embedded import EmbeddedRedis
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import QUICK, supervised
@@ -43,7 +43,7 @@ STUBBORN = "e"
 """The task that fails the first time."""
 
 PROCESSES = ("flows", "flows", "stages1", "stages2", "housekeeping", "beat", "watcher")
-POINTS = (Point.RUN_STEPPING, Point.RUN_STEPPED, Point.TASK_SUBMITTING, Point.TASK_SUBMITTED)
+POINTS = (Point.RUN_ADVANCING, Point.RUN_ADVANCED, Point.TASK_SUBMITTING, Point.TASK_SUBMITTED)
 BLOWS = 24
 FORGETS = 3
 
@@ -92,8 +92,8 @@ def test_each_try_of_a_task_is_one_job_whatever_is_killed(
         striker.join()
     assert {path.name.partition("#")[0] for path in service.faults.iterdir()} == set(POINTS)
     with transaction() as session:
-        assert Counter(session.scalars(select(StoredRun.state))) == {"succeeded": FLOWS}
-        tasks = session.execute(select(StoredTask.run_id, StoredTask.key, StoredTask.state, StoredTask.attempt)).all()
+        assert Counter(session.scalars(select(RunRow.state))) == {"succeeded": FLOWS}
+        tasks = session.execute(select(TaskRunRow.run_id, TaskRunRow.key, TaskRunRow.state, TaskRunRow.attempt)).all()
         jobs = Counter(session.execute(select(Job.run_id, Job.name)).tuples())
     for run_id, key, state, attempt in tasks:
         tries = 2 if key == STUBBORN else 1
@@ -112,12 +112,12 @@ def _start(name: str, starts: Path) -> str:
 def _progress() -> Any:
     """What differs as long as runs move on."""
     with transaction() as session:
-        return sorted(session.execute(select(StoredTask.run_id, StoredTask.key, StoredTask.state)).all())
+        return sorted(session.execute(select(TaskRunRow.run_id, TaskRunRow.key, TaskRunRow.state)).all())
 
 
 def _ended() -> int:
     with transaction() as session:
-        return len(session.scalars(select(StoredRun.id).where(StoredRun.finished_at.is_not(None))).all())
+        return len(session.scalars(select(RunRow.id).where(RunRow.finished_at.is_not(None))).all())
 
 
 def _strike(service: Installation, redis: Restartable, over: threading.Event) -> None:

@@ -16,11 +16,11 @@ from sqlalchemy import func, select
 from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredFlow, StoredRun
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.database.models import FlowRow, RunRow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.schedules import backfills
 from pipeline_core.flows.schedules.backfills import Request
-from pipeline_core.flows.schedules.scheduling import rescheduled
+from pipeline_core.flows.schedules.scheduling import apply_definition
 from pipeline_core.flows.states import Trigger
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed
@@ -69,32 +69,32 @@ def add(name: str, moment: datetime, **pipeline: Any) -> None:
         "pipeline": {"name": name, "schedule_type": "crontab", **pipeline},
         "tasks": [{"name": "join", "job_templete": "logical"}],
     }
-    definition = stored_flow(entry)
-    row = StoredFlow(
+    definition = parse_stored(entry)
+    row = FlowRow(
         id=new_flow_id(moment),
         key=definition.key,
-        written_as=name,
+        document_key=name,
         entry=entry,
         creator="ada",
         created_at=moment,
         updated_at=moment,
         paused=False,
     )
-    rescheduled(row, None, definition, moment, imported=False)
+    apply_definition(row, None, definition, moment, imported=False)
     with transaction() as session:
         session.add(row)
 
 
-def runs(name: str, trigger: Trigger) -> list[StoredRun]:
+def runs(name: str, trigger: Trigger) -> list[RunRow]:
     with transaction() as session:
-        query = select(StoredRun).join(StoredFlow, StoredFlow.id == StoredRun.flow_id)
-        query = query.where(StoredFlow.key == name, StoredRun.trigger == trigger)
-        return list(session.scalars(query.order_by(StoredRun.execution_date)))
+        query = select(RunRow).join(FlowRow, FlowRow.id == RunRow.flow_id)
+        query = query.where(FlowRow.key == name, RunRow.trigger == trigger)
+        return list(session.scalars(query.order_by(RunRow.execution_date)))
 
 
 def count() -> int:
     with transaction() as session:
-        return session.execute(select(func.count()).select_from(StoredRun)).scalar_one()
+        return session.execute(select(func.count()).select_from(RunRow)).scalar_one()
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installat
 def states() -> Counter[str]:
     """How many runs are in each state."""
     with transaction() as session:
-        return Counter(session.scalars(select(StoredRun.state)))
+        return Counter(session.scalars(select(RunRow.state)))
 
 
 def ended(name: str, points: list[datetime]) -> bool:

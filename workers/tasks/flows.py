@@ -45,13 +45,13 @@ def admit_runs(flow_id: str) -> None:
     structlog.contextvars.bind_contextvars(flow_id=flow_id)
     for run_id in admission.admit(flow_id):
         log.info("run started", run_id=run_id)
-    backfill_progress.look_at(flow_id)
+    backfill_progress.advance(flow_id)
 
 
 @app.task(name=HELP_SCHEDULES)
 def help_schedules() -> None:
     """Make due runs of schedules, beginning at the other end than the tick that asked for help."""
     try:
-        firing.make_due_runs(0, helping=True)
+        firing.create_due_runs(0, helping=True)
     except Unavailable as error:
         log.warning("left to the next tick", error=error.message)

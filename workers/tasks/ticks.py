@@ -152,9 +152,9 @@ def retry_replicas() -> int:
 
 
 @tick("tick.schedule")
-def make_due_runs() -> int:
+def create_due_runs() -> int:
     """Make the due runs of schedules."""
-    return firing.make_due_runs(SCHEDULE_SECONDS)
+    return firing.create_due_runs(SCHEDULE_SECONDS)
 
 
 @tick("tick.backfills")
@@ -162,7 +162,7 @@ def advance_backfills() -> int:
     """Advance the backfills that are running."""
     running = backfill_progress.running(BATCH)
     for flow_id in running:
-        backfill_progress.look_at(flow_id)
+        backfill_progress.advance(flow_id)
     return len(running)
 
 

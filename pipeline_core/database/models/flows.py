@@ -1,4 +1,4 @@
-"""Flows: their templates and definitions, runs with their tasks, and what the engine still owes them."""
+"""Flows: their templates and definitions, their runs with the tasks, and the jobs that are still to be submitted or stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline_core.database.models.base import Base, Document, Id, Serial, Times
 
 
 class BackfillState(StrEnum):
-    """`failed` stands at the point whose run failed, and `stopped` where a person stopped it; both can be resumed."""
+    """`failed`: a run of one of the points failed; `stopped`: a person stopped it. Both can be resumed."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -20,8 +20,8 @@ class BackfillState(StrEnum):
 
 
 class TemplateRevision(Base):
-    """A template as it stood from `created_at` on. The highest revision of a name is the one that counts; without a
-    document it says that the template was deleted."""
+    """A template as imported at `created_at`. The highest revision of a name is in force; one without a document says that
+    the template was deleted."""
 
     __tablename__ = "template_revisions"
 
@@ -34,19 +34,20 @@ class TemplateRevision(Base):
     __table_args__ = (PrimaryKeyConstraint("name", "revision"),)
 
 
-class StoredFlow(Base):
-    """A flow: `key` is what it is told apart by, `written_as` and `entry` are the key and value of the import document.
+class FlowRow(Base):
+    """A flow. `key` identifies it; `document_key` and `entry` are the key and value that it has in an import document.
 
-    `next_at` is the earliest point of the schedule that may still lack a run, whether the flow is paused or not; None
-    without a schedule. `scheduled_since` is when the schedule was set or changed last. Points up to `replay_until` are made
-    up whatever the flow says. `fault` is why no run could be made at `faulted_at`; it is tried again.
+    `next_at` is the earliest point of the schedule that may have no run yet, whether the flow is paused or not; None
+    without a schedule. `scheduled_since` is when the schedule was set or changed last. Points up to `replay_until` get runs
+    even with `catchup: false`. `schedule_error` is why no scheduled run could be created at `schedule_error_at`; creating it
+    is tried again.
     """
 
     __tablename__ = "flows"
 
     id: Mapped[Id] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)
-    written_as: Mapped[str]
+    document_key: Mapped[str]
     entry: Mapped[Document]
     creator: Mapped[str]
     created_at: Mapped[Timestamp]
@@ -55,23 +56,23 @@ class StoredFlow(Base):
     scheduled_since: Mapped[Timestamp | None]
     next_at: Mapped[Timestamp | None]
     replay_until: Mapped[Timestamp | None]
-    fault: Mapped[str] = mapped_column(default="")
-    faulted_at: Mapped[Timestamp | None]
+    schedule_error: Mapped[str] = mapped_column(default="")
+    schedule_error_at: Mapped[Timestamp | None]
 
     __table_args__ = (Index("ix_flows_due", "next_at", postgresql_where=text("next_at IS NOT NULL AND NOT paused")),)
 
 
-class StoredBackfill(Base):
-    """Points of a schedule that are made up one after the other: `points` are RFC 3339, oldest first, and `made` of them
-    have a run; those in `again` are to be done once more. A flow has one that is running at most."""
+class Backfill(Base):
+    """Points of a schedule that get runs on request: `points` are RFC 3339, oldest first; the first `made_count` of them have
+    a run; those in `points_to_retry` are run again before the others. A flow has at most one that is running."""
 
     __tablename__ = "backfills"
 
     id: Mapped[Id] = mapped_column(primary_key=True)
     flow_id: Mapped[Id] = mapped_column(ForeignKey("flows.id", ondelete="CASCADE"), index=True)
     points: Mapped[Document]
-    made: Mapped[int] = mapped_column(default=0)
-    again: Mapped[Document]
+    made_count: Mapped[int] = mapped_column(default=0)
+    points_to_retry: Mapped[Document]
     stop_on_failure: Mapped[bool]
     state: Mapped[str] = mapped_column(default=BackfillState.RUNNING)
     reason: Mapped[str] = mapped_column(default="")
@@ -84,10 +85,10 @@ class StoredBackfill(Base):
     )
 
 
-class StoredRun(Base):
-    """A run of a flow, however it was started. `only` is the key of the task that runs alone, or empty.
+class RunRow(Base):
+    """A run of a flow, whatever triggered it. `only_task` is the key of the one task of `task` and `debug` runs, else empty.
 
-    `token` is another one after each change of its tasks: whoever remembers them with it need not read them again.
+    `tasks_version` is a new random text after each change of its tasks: a cache that has them with it is up to date.
     """
 
     __tablename__ = "runs"
@@ -96,12 +97,12 @@ class StoredRun(Base):
     flow_id: Mapped[Id] = mapped_column(ForeignKey("flows.id", ondelete="CASCADE"))
     trigger: Mapped[str]
     execution_date: Mapped[Timestamp]
-    only: Mapped[str] = mapped_column(default="")
+    only_task: Mapped[str] = mapped_column(default="")
     state: Mapped[str]
     reason: Mapped[str] = mapped_column(default="")
     blocked_by: Mapped[str] = mapped_column(default="")
     dismissed: Mapped[bool] = mapped_column(default=False)
-    token: Mapped[str] = mapped_column(default="")
+    tasks_version: Mapped[str] = mapped_column(default="")
     creator: Mapped[str]
     runner: Mapped[str]
     request_id: Mapped[str] = mapped_column(default="")
@@ -120,11 +121,11 @@ class StoredRun(Base):
     )
 
 
-class RunDocument(Base):
-    """What a run was started with: the flow's entry and its templates by name as they were then, the variables given,
-    and the values of `global_env`, which all its tasks share."""
+class RunDefinitionRow(Base):
+    """What a run was started with and what never changes: the flow's entry, the documents of its templates by name, the
+    variables given, and the values of `global_env`, which all its tasks share."""
 
-    __tablename__ = "run_documents"
+    __tablename__ = "run_definitions"
 
     run_id: Mapped[Id] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     entry: Mapped[Document]
@@ -133,8 +134,8 @@ class RunDocument(Base):
     global_values: Mapped[Document]
 
 
-class StoredTask(Base):
-    """A task of a run, as `flows.engine.TaskRun` has it. `position` is its place in the order of the DAG."""
+class TaskRunRow(Base):
+    """A task of a run, as `flows.runs.engine.TaskRun`. `position` is its place in the topological order of the DAG."""
 
     __tablename__ = "task_runs"
 
@@ -146,7 +147,7 @@ class StoredTask(Base):
     state: Mapped[str]
     attempt: Mapped[int] = mapped_column(default=0)
     active: Mapped[bool] = mapped_column(default=False)
-    tries: Mapped[int] = mapped_column(default=0)
+    retries_left: Mapped[int] = mapped_column(default=0)
     reason: Mapped[str] = mapped_column(default="")
     output: Mapped[str | None]
     started_at: Mapped[Timestamp | None]
@@ -156,9 +157,9 @@ class StoredTask(Base):
 
 
 class TaskAttempt(Base):
-    """One job of a task of a run, and the engine's outbox: as long as `owed`, the job is to be submitted (it has no
-    `job_id` yet), or stopped (`stop`). The job and its ID here are written in one transaction, so that none is submitted
-    twice."""
+    """One job of a task of a run, and the engine's outbox: while `pending`, the job has to be submitted (it has no `job_id`
+    yet), or stopped (`stop`). The job and its ID here are written in one transaction, so that no job is submitted twice.
+    At `due_at` a sweep publishes a wake-up for the run if the attempt is still pending."""
 
     __tablename__ = "task_attempts"
 
@@ -167,20 +168,20 @@ class TaskAttempt(Base):
     attempt: Mapped[int]
     job_id: Mapped[Id | None] = mapped_column(unique=True)
     stop: Mapped[bool] = mapped_column(default=False)
-    owed: Mapped[bool] = mapped_column(default=True)
+    pending: Mapped[bool] = mapped_column(default=True)
     due_at: Mapped[Timestamp]
 
     __table_args__ = (
         PrimaryKeyConstraint("run_id", "key", "attempt"),
         ForeignKeyConstraint(["run_id", "key"], ["task_runs.run_id", "task_runs.key"], ondelete="CASCADE"),
-        Index("ix_task_attempts_owed", "run_id", "due_at", postgresql_where=text("owed")),
+        Index("ix_task_attempts_pending", "run_id", "due_at", postgresql_where=text("pending")),
     )
 
 
 class RunSignal(Base):
-    """A job of a run has changed: written in the transaction that changed it, gone when the engine has looked at it.
+    """A job of a run has changed state: inserted in the transaction that changed the job, deleted when the run has applied it.
 
-    Rows are only added and deleted, so that nobody who changes a job waits for the engine, nor it for them.
+    Rows are only inserted and deleted, so that a change of a job never waits for the lock of its run, nor the other way.
     """
 
     __tablename__ = "run_signals"
@@ -192,7 +193,7 @@ class RunSignal(Base):
 
 
 class PortLease(Base):
-    """A port of the hosts that a job has to itself until nothing of it is left there."""
+    """A port of the hosts that one job has to itself until it has been cleaned up."""
 
     __tablename__ = "port_leases"
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from pipeline_core.flows.definition.templates import CUSTOMIZE, Template, canonical, read_templates
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
 
@@ -58,11 +58,11 @@ class Catalogue:
         self._templates = {**_built_in(), **{canonical(template.name): template for template in templates}}
 
     def find(self, name: str) -> Template:
-        """The template of that name. Raises Fault."""
+        """The template of that name. Raises NotationError."""
         try:
             return self._templates[canonical(name)]
         except KeyError:
-            raise Fault(
+            raise NotationError(
                 f"names the template {shown(name)}, which there is not; there are {', '.join(self.names)}"
             ) from None
 

@@ -12,7 +12,7 @@ from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS, Flow, parse
 from pipeline_core.flows.notation import variables
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.errors import ValidationErrors, join_path
@@ -84,7 +84,7 @@ def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators
     return Definition(flow, flow.name, canonical(raw))
 
 
-def stored_flow(entry: Mapping[str, Any]) -> Flow:
+def parse_stored(entry: Mapping[str, Any]) -> Flow:
     """The flow of an entry that was stored, whatever has become of the templates since. Raises WrongParameter."""
     problems = ValidationErrors()
     flow = parse(entry, problems, "")
@@ -96,12 +96,12 @@ def stored_flow(entry: Mapping[str, Any]) -> Flow:
 
 def canonical(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry with the one spelling of the templates' key; all else, and every order, as it came."""
-    written_as, accepted = TEMPLATE_KEYS
+    document_key, accepted = TEMPLATE_KEYS
 
     def spelled(task: Any) -> Any:
         if not isinstance(task, dict):
             return task
-        return {written_as if key == accepted else key: value for key, value in task.items()}
+        return {document_key if key == accepted else key: value for key, value in task.items()}
 
     tasks = entry.get("tasks")
     return {**entry, "tasks": list(map(spelled, tasks))} if isinstance(tasks, list) else dict(entry)
@@ -135,8 +135,8 @@ def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems:
     known = variables.context(creator=creator, **_STAND_INS, timezone=flow.timezone)
     try:
         values = {**known, **preparation.global_values(flow, known)}
-    except Fault as fault:
-        problems.add(join_path(path, "pipeline", "global_env"), str(fault))
+    except NotationError as error:
+        problems.add(join_path(path, "pipeline", "global_env"), str(error))
         return
     for index, task in enumerate(flow.tasks.values()):
         if not task.template:
@@ -144,7 +144,7 @@ def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems:
         where = join_path(path, "tasks", index)
         try:
             template = catalogue.find(task.template)
-        except Fault as fault:
-            problems.add(join_path(where, TEMPLATE_KEYS[0]), f"(task {task.name}) {fault}")
+        except NotationError as error:
+            problems.add(join_path(where, TEMPLATE_KEYS[0]), f"(task {task.name}) {error}")
             continue
         preparation.check(flow, task, template, values, creator, site, problems, where)

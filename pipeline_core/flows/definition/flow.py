@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline_core.errors import MissingParameter
 from pipeline_core.flows.notation.dag import Dag
-from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
 from pipeline_core.flows.states import RunState
@@ -117,16 +117,16 @@ def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
         return None
     body = Body(pipeline, ValidationErrors(), join_path(path, "pipeline"))
     flow = _flow(body, tasks)
-    noted(body.finish, problems)
+    collect_errors(body.finish, problems)
     return flow
 
 
 def read_alerts(text: str) -> frozenset[RunState]:
-    """The states in a text of names, in any case, separated by commas. Raises Fault."""
+    """The states in a text of names, in any case, separated by commas. Raises NotationError."""
     names = [word.strip() for word in text.split(",") if word.strip()]
     for name in names:
         if name.lower() not in ALERTS:
-            raise Fault(f"names {shown(name)}; there are {', '.join(ALERTS)}, separated by commas")
+            raise NotationError(f"names {shown(name)}; there are {', '.join(ALERTS)}, separated by commas")
     return frozenset(ALERTS[name.lower()] for name in names)
 
 
@@ -191,8 +191,8 @@ def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
         upstream[identity(name)] = [identity(other) for other in names if identity(other) in tasks]
     try:
         return Dag.of({key: upstream.get(key, []) for key in tasks})
-    except Fault as fault:
-        body.add_error("dag_json", str(fault))
+    except NotationError as error:
+        body.add_error("dag_json", str(error))
         return Dag({})
 
 
@@ -227,7 +227,7 @@ def _tasks(raw: object, problems: ValidationErrors, path: str) -> dict[str, Task
                 "name", f"is {shown(task.name)}, the same as {shown(other)}: they agree in lower case with `-` for `_`"
             )
         tasks.setdefault(task.key, task)
-        noted(body.finish, problems)
+        collect_errors(body.finish, problems)
     return tasks
 
 
@@ -273,8 +273,8 @@ def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = 
         return default
     try:
         return reader(text)
-    except Fault as fault:
-        body.add_error(name, str(fault))
+    except NotationError as error:
+        body.add_error(name, str(error))
         return default
 
 

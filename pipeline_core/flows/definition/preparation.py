@@ -17,7 +17,7 @@ from pipeline_core.flows.definition.templates import Behaviour, Start, Template,
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import checked, filled
 from pipeline_core.flows.notation.environment import read_lines
-from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.gpu import Gpu, read_gpu
 from pipeline_core.flows.notation.mounts import Mount, joined, read_mounts
 from pipeline_core.flows.notation.resources import (
@@ -58,19 +58,19 @@ class Prepared:
 def global_values(flow: Flow, known: Mapping[str, Any], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The values of the keys of `global_env`, once for all tasks of a run; a line may use the keys before it.
 
-    `known` is `variables.context`; `given` takes the place of values, as it is. Raises Fault.
+    `known` is `variables.context`; `given` takes the place of values, as it is. Raises NotationError.
     """
     lines = read_lines(flow.global_env)
     if hidden := [name for name in lines if name in variables.NAMES]:
-        raise Fault(f"has {hidden[0]}, which is a variable's name already")
+        raise NotationError(f"has {hidden[0]}, which is a variable's name already")
     if unknown := [name for name in given or {} if name not in lines]:
-        raise Fault(f"has no {unknown[0]}; there are {', '.join(lines) or 'none'}")
+        raise NotationError(f"has no {unknown[0]}; there are {', '.join(lines) or 'none'}")
     values: dict[str, str] = {}
     for name, text in lines.items():
         try:
             values[name] = given[name] if given and name in given else variables.render(text, {**known, **values})
-        except Fault as fault:
-            raise Fault(f"{name} {fault}") from None
+        except NotationError as error:
+            raise NotationError(f"{name} {error}") from None
     return values
 
 
@@ -113,7 +113,7 @@ def check(
     ancestors = cache(lambda: flow.dag.ancestors(task.key))
     reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
     reading.all()
-    noted(own.raise_any, problems)
+    collect_errors(own.raise_any, problems)
 
 
 def _unreadable(flow: Flow, task: Task, ancestors: Callable[[], frozenset[str]], other: str) -> str | None:
@@ -174,20 +174,20 @@ class _Reading:
         )
 
     def field(self, name: str | Path, reader: Callable[[], T], default: T) -> T:
-        """What the reader gives; `default` when it raises Fault, which is noted by the field's name or path."""
+        """What the reader gives; `default` when it raises NotationError, which is noted by the field's name or path."""
         self.later = False
         try:
             return reader()
-        except Fault as fault:
+        except NotationError as error:
             path = join_path(self.path, *([name] if isinstance(name, str) else name))
-            self.problems.add(path, f"(task {self.task.name}) {fault}")
+            self.problems.add(path, f"(task {self.task.name}) {error}")
             return default
 
     def fill(self, text: str) -> str:
         tasks = variables.check(text, [name for name in self.values if name not in variables.NAMES])
         for other in tasks:
             if problem := self.readable(other):
-                raise Fault(problem)
+                raise NotationError(problem)
         if tasks and self.outputs is None:
             self.later = True
             return _LATER
@@ -207,7 +207,7 @@ class _Reading:
         selector = read_node_selector(self.task.node_selector)
         for key, value in gpu.node_selector.items():
             if selector.setdefault(key, value) != value:
-                raise Fault(f"asks for {key}={selector[key]}, and resource_gpu for {value}")
+                raise NotationError(f"asks for {key}={selector[key]}, and resource_gpu for {value}")
         return selector
 
     def mounts(self, text: str) -> tuple[str, tuple[Mount, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline_core.errors import MissingParameter, WrongParameter
 from pipeline_core.flows.notation.arguments import Argument, argv, read_arguments
 from pipeline_core.flows.notation.environment import read_lines
-from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.mounts import read_mounts
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.body import Body
@@ -108,7 +108,7 @@ def start(
     """How a task with these checked values is started. The task's own `command` (a script) and `workdir` come before all,
     `own_workdir` is the template's with its variables filled in.
 
-    Raises Fault when there is no image, nothing to run, or a wrong number of workers.
+    Raises NotationError when there is no image, nothing to run, or a wrong number of workers.
     """
     meant = {
         meaning: value for name, value in values.items() if (meaning := template.meaning(name)) and value is not None
@@ -119,9 +119,9 @@ def start(
     if not script and template.behaviour is Behaviour.PYTHON:
         words = ("python3", "-c", str(meant.get("code", "")))
     if not image:
-        raise Fault(f"names no image, and {template.describe} has none either")
+        raise NotationError(f"names no image, and {template.describe} has none either")
     if template.behaviour.distributed and not script:
-        raise Fault(f"needs a command; {template.describe} runs it in each replica")
+        raise NotationError(f"needs a command; {template.describe} runs it in each replica")
     return Start(
         image=image,
         workdir=workdir or str(meant.get("workdir") or own_workdir),
@@ -135,7 +135,7 @@ def start(
 def _replicas(value: Any) -> int:
     text = str(value)
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) not in range(1, 10_001):
-        raise Fault(f"has num_worker {shown(value)}; it must be a whole number from 1 to 10000")
+        raise NotationError(f"has num_worker {shown(value)}; it must be a whole number from 1 to 10000")
     return int(text)
 
 
@@ -191,7 +191,7 @@ def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationEr
     }
     if not image and behaviour is None and not any(word.lstrip("-") == "images" for word in arguments):
         body.add_error("image_name", "is required where no argument names the image", MissingParameter)
-    noted(body.finish, problems)
+    collect_errors(body.finish, problems)
     shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
     # What is built in does what it does, whatever a document of that name says.
     return Template(**shared, behaviour=behaviour) if behaviour else Template(**shared, **own_fields)
@@ -205,8 +205,8 @@ def _volume_problem(text: str, site: Site) -> str | None:
     try:
         # What has variables is read when a task fills them in.
         read_mounts("" if "{{" in text else text, "creator", site)
-    except Fault as fault:
-        return str(fault)
+    except NotationError as error:
+        return str(error)
     return None
 
 
@@ -221,8 +221,8 @@ def _command(body: Body) -> tuple[str, ...]:
 def _environment(body: Body) -> dict[str, str]:
     try:
         return read_lines(body.text("job_template_env"))
-    except Fault as fault:
-        body.add_error("job_template_env", str(fault))
+    except NotationError as error:
+        body.add_error("job_template_env", str(error))
         return {}
 
 

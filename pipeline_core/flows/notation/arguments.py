@@ -12,7 +12,7 @@ from typing import Any
 
 import re2
 
-from pipeline_core.flows.notation.errors import Fault, noted
+from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import shown
@@ -79,9 +79,9 @@ def _argument(name: str, spec: object, problems: ValidationErrors, path: str) ->
     try:
         if not body.errors and not _has_variables(argument.default) and argument.default not in (None, ""):
             checked(argument, argument.default)
-    except Fault as fault:
-        body.add_error("default", str(fault))
-    noted(body.finish, problems)
+    except NotationError as error:
+        body.add_error("default", str(error))
+    collect_errors(body.finish, problems)
     return argument
 
 
@@ -156,10 +156,10 @@ def filled(arguments: Mapping[str, Argument], given: Mapping[str, Any]) -> tuple
 
 
 def checked(argument: Argument, value: Any) -> Any:
-    """The value as it will be passed. Raises Fault when it is not what the argument asks for."""
+    """The value as it will be passed. Raises NotationError when it is not what the argument asks for."""
     if value is None or value == "":
         if argument.require:
-            raise Fault("is required and may not be empty")
+            raise NotationError("is required and may not be empty")
         return None
     return TYPES[argument.type](argument, value)
 
@@ -190,20 +190,20 @@ def _word(value: Any) -> str:
 
 def _text(argument: Argument, value: Any) -> Any:
     if not _is_scalar(value) or isinstance(value, bool):
-        raise Fault(f"must be a text, not {shown(value)}")
+        raise NotationError(f"must be a text, not {shown(value)}")
     return _limited(argument, value)
 
 
 def _whole(argument: Argument, value: Any) -> Any:
     if isinstance(value, bool | float) or not _INTEGER.fullmatch(str(value)):
-        raise Fault(f"must be a whole number, not {shown(value)}")
+        raise NotationError(f"must be a whole number, not {shown(value)}")
     return _limited(argument, value)
 
 
 def _real(argument: Argument, value: Any) -> Any:
     number = None if isinstance(value, bool) or not _is_scalar(value) else _number(str(value))
     if number is None or not math.isfinite(number):
-        raise Fault(f"must be a number, not {shown(value)}")
+        raise NotationError(f"must be a number, not {shown(value)}")
     return _limited(argument, value)
 
 
@@ -218,7 +218,7 @@ def _flag(argument: Argument, value: Any) -> Any:
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise Fault(f"must be true or false, not {shown(value)}")
+        raise NotationError(f"must be true or false, not {shown(value)}")
     return value
 
 
@@ -230,21 +230,21 @@ def _moment(*formats: str) -> Callable[[Argument, Any], Any]:
             except ValueError:
                 continue
             return _limited(argument, value)
-        raise Fault(f"must be of the form {formats[0]}, not {shown(value)}")
+        raise NotationError(f"must be of the form {formats[0]}, not {shown(value)}")
 
     return check
 
 
 def _many(argument: Argument, value: Any) -> Any:
     if not isinstance(value, str | list):
-        raise Fault(f"must be a list, or a text of values separated by commas, not {shown(value)}")
+        raise NotationError(f"must be a list, or a text of values separated by commas, not {shown(value)}")
     for item in [part.strip() for part in value.split(",")] if isinstance(value, str) else value:
         if isinstance(item, dict):
             _within(argument, item)
         elif _is_scalar(item):
             ITEMS.get(argument.item_type, _limited)(argument, item)
         elif argument.type == "multiple":
-            raise Fault(f"must be a list of texts and numbers; {shown(item)} is none")
+            raise NotationError(f"must be a list of texts and numbers; {shown(item)} is none")
     return value
 
 
@@ -254,9 +254,9 @@ def _document(argument: Argument, value: Any) -> Any:
         try:
             document = json.loads(value)
         except (ValueError, RecursionError):
-            raise Fault(f"must be JSON, not {shown(value)}") from None
+            raise NotationError(f"must be JSON, not {shown(value)}") from None
     if argument.type == "dict" and not isinstance(document, dict):
-        raise Fault(f"must be an object, not {shown(document)}")
+        raise NotationError(f"must be an object, not {shown(document)}")
     if isinstance(document, dict):
         _within(argument, document)
     return value
@@ -268,29 +268,29 @@ def _within(argument: Argument, document: dict[str, Any]) -> None:
         return
     values, problems = filled(argument.sub_args, document)
     for name, problem in [*problems.items(), *_wrong(argument.sub_args, values)]:
-        raise Fault(f"has {shown(name)}, which {problem}")
+        raise NotationError(f"has {shown(name)}, which {problem}")
 
 
 def _wrong(arguments: Mapping[str, Argument], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, argument in arguments.items():
         try:
             checked(argument, values[name])
-        except Fault as fault:
-            yield name, str(fault)
+        except NotationError as error:
+            yield name, str(error)
 
 
 def _limited(argument: Argument, value: Any) -> Any:
     """The scalar itself, if it keeps to `choice`, `range` and `regex`."""
     text = _word(value)
     if argument.choice and text not in argument.choice:
-        raise Fault(f"must be one of {', '.join(argument.choice)}, not {shown(value)}")
+        raise NotationError(f"must be one of {', '.join(argument.choice)}, not {shown(value)}")
     least, bound = argument.range
     if least is not None or bound is not None:
         number = _number(text)
         if not (least is None or number >= least) or not (bound is None or number < bound):
-            raise Fault(f"must be in [{_end(least)}, {_end(bound)}), not {shown(value)}")
+            raise NotationError(f"must be in [{_end(least)}, {_end(bound)}), not {shown(value)}")
     if argument.regex and not re2.search(argument.regex, text):
-        raise Fault(f"must match {argument.regex}, not {shown(value)}")
+        raise NotationError(f"must match {argument.regex}, not {shown(value)}")
     return value
 
 

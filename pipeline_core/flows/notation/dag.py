@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.validation.texts import shown
 
 
@@ -18,14 +18,16 @@ class Dag:
 
     @classmethod
     def of(cls, upstream: Mapping[str, Sequence[str]]) -> Dag:
-        """The DAG of these tasks. Raises Fault, naming the tasks, for an unknown one and for a cycle."""
+        """The DAG of these tasks. Raises NotationError, naming the tasks, for an unknown one and for a cycle."""
         for task, before in upstream.items():
             if unknown := [name for name in before if name not in upstream]:
-                raise Fault(f"names {shown(unknown[0])} upstream of {shown(task)}, which is no task of the flow")
+                raise NotationError(
+                    f"names {shown(unknown[0])} upstream of {shown(task)}, which is no task of the flow"
+                )
         try:
             order = list(TopologicalSorter(upstream).static_order())
         except CycleError as error:
-            raise Fault(f"has a cycle: {_shown_cycle(error.args[1])}") from None
+            raise NotationError(f"has a cycle: {_shown_cycle(error.args[1])}") from None
         return cls({task: tuple(dict.fromkeys(upstream[task])) for task in order})
 
     def ancestors(self, task: str) -> frozenset[str]:

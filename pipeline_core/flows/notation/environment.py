@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.validation.texts import shown
 
 RESERVED = re.compile(
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*")
 def read_lines(text: str) -> dict[str, str]:
     """The variables of a text with one `K=V` a line, in its order; the value is all behind the first `=`.
 
-    Blank lines are left out. Raises Fault for a line without `=`, a name that is none, is reserved or comes twice.
+    Blank lines are left out. Raises NotationError for a line without `=`, a name that is none, is reserved or comes twice.
     """
     variables: dict[str, str] = {}
     for number, line in enumerate(_LINE_END.split(text), 1):
@@ -30,13 +30,15 @@ def read_lines(text: str) -> dict[str, str]:
         name, equals, value = line.partition("=")
         name = name.strip()
         if not equals:
-            raise Fault(f"must have one `NAME=value` a line; line {number}, {shown(line)}, has no `=`")
+            raise NotationError(f"must have one `NAME=value` a line; line {number}, {shown(line)}, has no `=`")
         if not _NAME.fullmatch(name):
-            raise Fault(f"has in line {number} {shown(name)}, which is no name of an environment variable")
+            raise NotationError(f"has in line {number} {shown(name)}, which is no name of an environment variable")
         if RESERVED.fullmatch(name):
-            raise Fault(f"has in line {number} {name}, which the service sets itself (names like {_RESERVED_SHOWN})")
+            raise NotationError(
+                f"has in line {number} {name}, which the service sets itself (names like {_RESERVED_SHOWN})"
+            )
         if name in variables:
-            raise Fault(f"has {name} twice; the second time in line {number}")
+            raise NotationError(f"has {name} twice; the second time in line {number}")
         variables[name] = value
     return variables
 
@@ -86,11 +88,11 @@ def compose(
 
 
 def _told(facts: Facts) -> Iterator[tuple[str, str]]:
-    for name, field in TOLD.items():
+    for name, field in SERVICE_VARIABLES.items():
         yield name, str(getattr(facts, field))
 
 
-TOLD: Mapping[str, str] = {
+SERVICE_VARIABLES: Mapping[str, str] = {
     "KFJ_TASK_ID": "task_id",
     "KFJ_TASK_NAME": "task_name",
     "KFJ_TASK_NODE_SELECTOR": "node_selector",

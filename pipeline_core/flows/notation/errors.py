@@ -1,4 +1,4 @@
-"""How the readers of notation say what is wrong with a text."""
+"""Errors of the readers of notation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pipeline_core.errors import PipelineError
 from pipeline_core.validation.errors import ValidationErrors
 
 
-class Fault(ValueError):
-    """What is wrong with one value, as the end of a sentence that begins with where it stands ("must be …")."""
+class NotationError(ValueError):
+    """What is wrong with one value, as the end of a sentence that begins with its path ("must be …")."""
 
 
-def noted(act: Callable[[], None], problems: ValidationErrors) -> None:
-    """Do something, and note what it raises among the problems instead: so that the next thing is looked at too."""
+def collect_errors(act: Callable[[], None], problems: ValidationErrors) -> None:
+    """Call `act`; add the errors that it raises to `problems`, so that the next value is checked too."""
     try:
         act()
     except PipelineError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.resources import LABEL_VALUE, MAX_CARDS, cards, plain
 from pipeline_core.flows.notation.site import GPU, Site
 from pipeline_core.validation.texts import shown
@@ -45,11 +45,11 @@ class Gpu:
 
 
 def read_gpu(value: object, site: Site) -> Gpu:
-    """The meaning of a task's `resource_gpu`; the empty text is no GPU. Raises Fault."""
+    """The meaning of a task's `resource_gpu`; the empty text is no GPU. Raises NotationError."""
     text = plain(value)
     match = _NOTATION.fullmatch(text)
     if not match:
-        raise Fault(f"{_RIGHT}, not {shown(text)}")
+        raise NotationError(f"{_RIGHT}, not {shown(text)}")
     amount, inner = match[1].strip(), match[2]
     if not text:
         return Gpu(requests={})
@@ -61,16 +61,16 @@ def read_gpu(value: object, site: Site) -> Gpu:
         requests = {resource: str(count)} if count else {}
         return Gpu(count=count, vendor=vendor, resource=resource if count else "", model=model, requests=requests)
     if not _SHARE.fullmatch(amount) or not Decimal(amount):
-        raise Fault(f"{_RIGHT}, not {shown(text)}")
+        raise NotationError(f"{_RIGHT}, not {shown(text)}")
     if vendor != GPU:
-        raise Fault(f"asks for a share of a card of {vendor}; those are given as whole cards only")
+        raise NotationError(f"asks for a share of a card of {vendor}; those are given as whole cards only")
     return _share(Decimal(amount), model, site)
 
 
 def _share(share: Decimal, model: str, site: Site) -> Gpu:
     table = site.vgpu_resource
     if "cores" not in table and "memory" not in table:
-        raise Fault(
+        raise NotationError(
             "asks for a share of a card, which this installation does not give (PIPELINE_VGPU_RESOURCE is not set)"
         )
     wholes = {"cores": 100, "memory": int(table.get("memory_per_card", 100))}
@@ -82,10 +82,12 @@ def _kind(inner: str, site: Site) -> tuple[str, str]:
     """Vendor and model. A single word that is no vendor is a model."""
     words = [word.strip() for word in inner.split(",")]
     if len(words) > 2 or not all(LABEL_VALUE.fullmatch(word) for word in words):
-        raise Fault(f"{_RIGHT}; {shown(inner)} is no model or vendor")
+        raise NotationError(f"{_RIGHT}; {shown(inner)} is no model or vendor")
     vendor = words[0].lower()
     if vendor in site.gpu_resources:
         return vendor, words[1].upper() if len(words) == 2 else ""
     if len(words) == 2:
-        raise Fault(f"names the vendor {shown(words[0])}; this installation knows {', '.join(site.gpu_resources)}")
+        raise NotationError(
+            f"names the vendor {shown(words[0])}; this installation knows {', '.join(site.gpu_resources)}"
+        )
     return GPU, words[0].upper()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from posixpath import normpath
 from typing import Any
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import check_user
 from pipeline_core.flows.notation.resources import plain, read_memory
 from pipeline_core.flows.notation.site import Site
@@ -30,11 +30,11 @@ class Mount:
 
 
 def read_mounts(value: object, creator: str, site: Site) -> tuple[Mount, ...]:
-    """The mounts of a task of that creator's flow. Raises Fault."""
+    """The mounts of a task of that creator's flow. Raises NotationError."""
     mounts = tuple(_mount(entry, creator, site) for entry in map(str.strip, _SEPARATOR.split(plain(value))) if entry)
     paths = [mount.path for mount in mounts]
     if twice := [path for index, path in enumerate(paths) if path in paths[:index]]:
-        raise Fault(f"mounts two things at {twice[0]}")
+        raise NotationError(f"mounts two things at {twice[0]}")
     return mounts
 
 
@@ -64,39 +64,43 @@ _SYSTEM = ("proc", "sys", "dev")
 def _mount(entry: str, creator: str, site: Site) -> Mount:
     match = _ENTRY.fullmatch(entry)
     if not match:
-        raise Fault(f"must be `name(kind):/path`, several separated by `,` or `;`; {shown(entry)} is not of that form")
+        raise NotationError(
+            f"must be `name(kind):/path`, several separated by `,` or `;`; {shown(entry)} is not of that form"
+        )
     source, kind, path = (part.strip() for part in match.groups())
     if kind not in KINDS:
-        raise Fault(f"has {shown(entry)}; there is no kind {shown(kind)}, but {', '.join(KINDS)}")
+        raise NotationError(f"has {shown(entry)}; there is no kind {shown(kind)}, but {', '.join(KINDS)}")
     try:
         where = _absolute(path, "the path to mount at")
         if where == "/" or (where.split("/")[1] in _SYSTEM and where != "/dev/shm"):
-            raise Fault(f"{where} is the system's own, and nothing is mounted there")
+            raise NotationError(f"{where} is the system's own, and nothing is mounted there")
         volume = KINDS[kind](source, site)
         if kind != "pvc":
             return Mount(volume=volume, path=where)
         user = _user(creator)
         return Mount(volume=volume, path=f"{where.rstrip('/')}/{user}", sub_path=user)
-    except Fault as fault:
-        raise Fault(f"has {shown(entry)}: {fault}") from None
+    except NotationError as error:
+        raise NotationError(f"has {shown(entry)}: {error}") from None
 
 
 def _user(creator: str) -> str:
     try:
         return check_user(creator)
-    except Fault as fault:
-        raise Fault(f"the name of the flow's creator, which is the directory's, {fault}") from None
+    except NotationError as error:
+        raise NotationError(f"the name of the flow's creator, which is the directory's, {error}") from None
 
 
 def _absolute(path: str, whose: str) -> str:
     if not path.startswith("/") or ".." in path.split("/") or ":" in path or "\0" in path:
-        raise Fault(f"{whose} must be absolute, without `..` and `:`, not {shown(path)}")
+        raise NotationError(f"{whose} must be absolute, without `..` and `:`, not {shown(path)}")
     return "/" + normpath(path).lstrip("/")
 
 
 def _named(source: str) -> str:
     if not _OBJECT.fullmatch(source):
-        raise Fault(f"{shown(source)} is no name of a Kubernetes object (lower-case letters, digits, `-` and `.`)")
+        raise NotationError(
+            f"{shown(source)} is no name of a Kubernetes object (lower-case letters, digits, `-` and `.`)"
+        )
     return source
 
 
@@ -109,14 +113,14 @@ def _host_path(source: str, site: Site) -> dict[str, Any]:
     roots = [normpath(root) for root in site.host_paths]
     if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots):
         allowed = f"only what lies in {', '.join(roots)} may be" if roots else "nothing of the nodes may be"
-        raise Fault(f"{path} may not be mounted; {allowed} (PIPELINE_HOST_PATHS)")
+        raise NotationError(f"{path} may not be mounted; {allowed} (PIPELINE_HOST_PATHS)")
     return {"hostPath": {"path": path}}
 
 
 def _nfs(source: str, site: Site) -> dict[str, Any]:
     server, slash, directory = source.partition("/")
     if not slash or not _HOST.fullmatch(server):
-        raise Fault(f"{shown(source)} is no server and directory, as `10.0.0.9/export/data`")
+        raise NotationError(f"{shown(source)} is no server and directory, as `10.0.0.9/export/data`")
     return {"nfs": {"server": server, "path": _absolute(f"/{directory}", "the server's directory")}}
 
 
@@ -126,14 +130,14 @@ def _config_map(source: str, site: Site) -> dict[str, Any]:
 
 def _secret(source: str, site: Site) -> dict[str, Any]:
     if source not in site.secrets:
-        raise Fault(f"the secret {shown(source)} may not be mounted (PIPELINE_MOUNT_SECRETS does not name it)")
+        raise NotationError(f"the secret {shown(source)} may not be mounted (PIPELINE_MOUNT_SECRETS does not name it)")
     return {"secret": {"secretName": _named(source)}}
 
 
 def _memory(source: str, site: Site) -> dict[str, Any]:
     size = None if "~" in source else read_memory(source)
     if size is None:
-        raise Fault(f"the size must be a whole number with G, M, Gi or Mi, not {shown(source)}")
+        raise NotationError(f"the size must be a whole number with G, M, Gi or Mi, not {shown(source)}")
     return {"emptyDir": {"medium": "Memory", "sizeLimit": size.limit}}
 
 

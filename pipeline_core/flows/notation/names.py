@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.validation.texts import shown
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
@@ -20,21 +20,23 @@ def identity(name: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name itself. Raises Fault."""
+    """The name itself. Raises NotationError."""
     if not NAME.fullmatch(name):
-        raise Fault(f"must be a letter and at most 53 letters, digits, `_` and `-`, not {shown(name)}")
+        raise NotationError(f"must be a letter and at most 53 letters, digits, `_` and `-`, not {shown(name)}")
     return name
 
 
 def check_flow_name(name: str) -> str:
-    """The name itself, if it can be a flow's. Raises Fault."""
+    """The name itself, if it can be a flow's. Raises NotationError."""
     if identity(name) in TAKEN:
-        raise Fault(f"may not be {shown(name)}: {' and '.join(sorted(TAKEN))} are words of the API")
+        raise NotationError(f"may not be {shown(name)}: {' and '.join(sorted(TAKEN))} are words of the API")
     return check_name(name)
 
 
 def check_user(name: str) -> str:
-    """The user's name, if it can be a directory's. Raises Fault."""
+    """The user's name, if it can be a directory's. Raises NotationError."""
     if not USER.fullmatch(name):
-        raise Fault(f"must be letters, digits, `.`, `_` and `-`, beginning with a letter or digit, not {shown(name)}")
+        raise NotationError(
+            f"must be letters, digits, `.`, `_` and `-`, beginning with a letter or digit, not {shown(name)}"
+        )
     return name

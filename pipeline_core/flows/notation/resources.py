@@ -1,4 +1,4 @@
-"""Notation of what a task needs: CPU, memory, RDMA and nodes. All raise Fault, saying what would be right."""
+"""Notation of what a task needs: CPU, memory, RDMA and nodes. All raise NotationError, saying what would be right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
 
@@ -37,7 +37,7 @@ def plain(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Fault(f"must be a text or number, not {shown(value)}")
+        raise NotationError(f"must be a text or number, not {shown(value)}")
     return str(value).translate(_HALF_WIDTH).strip()
 
 
@@ -68,9 +68,9 @@ def _amount(text: str, size: Callable[[str], Decimal | None], right: str) -> Amo
     parts = [part.strip() for part in text.split("~")]
     sizes = [found for part in parts if (found := size(part)) is not None]
     if len(sizes) < len(parts) or len(parts) > 2:
-        raise Fault(f"must be {right}, not {shown(text)}")
+        raise NotationError(f"must be {right}, not {shown(text)}")
     if sizes[0] > sizes[-1]:
-        raise Fault(
+        raise NotationError(
             f"asks for more than its limit ({parts[0]} and {parts[-1]}): the request comes first, then the limit"
         )
     return Amount(parts[0], parts[-1])
@@ -81,9 +81,11 @@ def read_rdma(value: object, site: Site) -> int:
     text = plain(value)
     count = cards(text) if text else 0
     if count is None:
-        raise Fault(f"must be a whole number from 0 to {MAX_CARDS}, not {shown(text)}")
+        raise NotationError(f"must be a whole number from 0 to {MAX_CARDS}, not {shown(text)}")
     if count and not site.rdma_resource:
-        raise Fault("asks for RDMA devices, of which this installation has none (PIPELINE_RDMA_RESOURCE is not set)")
+        raise NotationError(
+            "asks for RDMA devices, of which this installation has none (PIPELINE_RDMA_RESOURCE is not set)"
+        )
     return count
 
 
@@ -98,9 +100,11 @@ def read_node_selector(value: object) -> dict[str, str]:
     for piece in filter(None, (part.strip() for part in _SEPARATORS.split(plain(value)))):
         key, equals, label = (part.strip() for part in piece.partition("="))
         if not equals or not _is_label_key(key) or (label and not LABEL_VALUE.fullmatch(label)):
-            raise Fault(f"must be labels of nodes, as `key=value`, separated by `,` or `;`; {shown(piece)} is none")
+            raise NotationError(
+                f"must be labels of nodes, as `key=value`, separated by `,` or `;`; {shown(piece)} is none"
+            )
         if selector.setdefault(key, label) != label:
-            raise Fault(f"asks for {key} twice, as {selector[key]} and as {label}")
+            raise NotationError(f"asks for {key} twice, as {selector[key]} and as {label}")
     return selector
 
 

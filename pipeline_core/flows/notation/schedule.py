@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 from pipeline_core.common.clock import parse_rfc3339
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.validation.texts import shown
 
 NICKNAMES = {
@@ -51,16 +51,16 @@ class Schedule:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
-        """Raises Fault when the expression is none, can never be due, or there is no such time zone."""
+        """Raises NotationError when the expression is none, can never be due, or there is no such time zone."""
         check_timezone(self.timezone)
         try:
             never = next(CronSim(_fields(self.cron), _ANY_TIME), None) is None
         except CronSimError as error:
-            raise Fault(
+            raise NotationError(
                 f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(self.cron)}: {error}"
             ) from None
         if never:
-            raise Fault(f"is {shown(self.cron)}, which never comes")
+            raise NotationError(f"is {shown(self.cron)}, which never comes")
 
     def after(self, instant: datetime) -> Iterator[datetime]:
         """The points after `instant`, in their order."""
@@ -90,43 +90,43 @@ class Schedule:
         return list(islice((point for point in self.between(start, end) if point not in have), limit))
 
     def backfill(self, start: datetime, end: datetime) -> list[datetime]:
-        """All points from `start` to `end`, both inclusive. Raises Fault for more than MAX_BACKFILL."""
+        """All points from `start` to `end`, both inclusive. Raises NotationError for more than MAX_BACKFILL."""
         if start > end:
-            raise Fault(f"begins at {start:{_FORMAT}}, after its end at {end:{_FORMAT}}")
+            raise NotationError(f"begins at {start:{_FORMAT}}, after its end at {end:{_FORMAT}}")
         points = list(islice(self.between(start, end), MAX_BACKFILL + 1))
         if len(points) > MAX_BACKFILL:
-            raise Fault(
+            raise NotationError(
                 f"has more than {MAX_BACKFILL} points; the last of them would be {points[MAX_BACKFILL - 1]:{_FORMAT}} UTC"
             )
         return points
 
 
 def check_timezone(name: str) -> str:
-    """The name itself. Raises Fault unless it is one of the IANA database."""
+    """The name itself. Raises NotationError unless it is one of the IANA database."""
     if name not in _timezones():
-        raise Fault(f"must be a time zone, as UTC or Asia/Shanghai, not {shown(name)}")
+        raise NotationError(f"must be a time zone, as UTC or Asia/Shanghai, not {shown(name)}")
     return name
 
 
 def read_instant(text: str, timezone: str) -> datetime:
-    """The instant of a `%Y-%m-%d %H:%M:%S` on the wall in that time zone, in UTC. Raises Fault."""
+    """The instant of a `%Y-%m-%d %H:%M:%S` on the wall in that time zone, in UTC. Raises NotationError."""
     try:
         wall = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
     except ValueError:
-        raise Fault(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
+        raise NotationError(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
     _check_year(wall, text)
     return first_instant(wall, ZoneInfo(timezone))
 
 
 def read_moment(text: str, timezone: str) -> datetime:
-    """The instant that an RFC 3339 text names, or else what `read_instant` makes of it, in UTC. Raises Fault."""
+    """The instant that an RFC 3339 text names, or else what `read_instant` makes of it, in UTC. Raises NotationError."""
     try:
         instant = parse_rfc3339(text)
     except ValueError:
         try:
             return read_instant(text, timezone)
-        except Fault as fault:
-            raise Fault(f"{fault}; or as 2026-03-01T00:00:00Z") from None
+        except NotationError as error:
+            raise NotationError(f"{error}; or as 2026-03-01T00:00:00Z") from None
     _check_year(instant, text)
     return instant
 
@@ -155,13 +155,15 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
 
 def _check_year(time: datetime, text: str) -> None:
     if time.year not in YEARS:
-        raise Fault(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
+        raise NotationError(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
 
 
 def _fields(cron: str) -> str:
     text = NICKNAMES.get(cron.strip().lower(), cron)
     if len(text.split()) != 5:
-        raise Fault(f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(cron)}")
+        raise NotationError(
+            f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(cron)}"
+        )
     return text
 
 

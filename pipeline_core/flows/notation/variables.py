@@ -18,7 +18,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedErro
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.facades import ATTRIBUTES, datetime_facade, uuid_facade
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.validation.texts import shown
@@ -95,7 +95,7 @@ class _Expression:
 def check(text: str, names: Collection[str]) -> frozenset[str]:
     """Hold a text against the rules. `names` are those of the flow's `global_env`.
 
-    Returns the tasks, by identity, whose output it reads. Raises Fault.
+    Returns the tasks, by identity, whose output it reads. Raises NotationError.
     """
     tasks: set[str] = set()
     for part in _parts(text):
@@ -108,7 +108,7 @@ def check(text: str, names: Collection[str]) -> frozenset[str]:
 def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | None = None) -> str:
     """The text with every `{{ … }}` replaced by its value.
 
-    `values` are those of `context` and of the flow's `global_env`, `outputs` what tasks (by identity) wrote. Raises Fault
+    `values` are those of `context` and of the flow's `global_env`, `outputs` what tasks (by identity) wrote. Raises NotationError
     for anything that is not allowed, not defined, or too long.
     """
     rendered: list[str] = []
@@ -117,7 +117,7 @@ def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | No
         piece = part if isinstance(part, str) else _evaluated(part, values, outputs or {})
         size += len(piece.encode("utf-8", "surrogatepass"))
         if size > MAX_RENDERED:
-            raise Fault(f"is longer than {MAX_RENDERED} bytes when its variables are filled in")
+            raise NotationError(f"is longer than {MAX_RENDERED} bytes when its variables are filled in")
         rendered.append(piece)
     return "".join(rendered)
 
@@ -148,13 +148,13 @@ def context(
 def _parts(text: str) -> Iterator[str | _Expression]:
     """Plain text and expressions in turn."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
-        raise Fault(f"is longer than {MAX_TEXT} bytes")
+        raise NotationError(f"is longer than {MAX_TEXT} bytes")
     position = 0
     while (start := text.find("{{", position)) >= 0:
         yield text[position:start]
         match = _EXPRESSION.match(text, start)
         if not match:
-            raise Fault(
+            raise NotationError(
                 f"has {shown(text[start : start + 40])}, where `{{{{` opens what no `}}}}` closes; `{{{{ '{{{{' }}}}` writes it"
             )
         yield _expression(match[1])
@@ -166,7 +166,7 @@ def _parts(text: str) -> Iterator[str | _Expression]:
 def _expression(source: str) -> _Expression:
     where = f"has {{{{{source[:60]}}}}}"
     if len(source) > MAX_EXPRESSION:
-        raise Fault(f"{where}…, which is longer than {MAX_EXPRESSION} characters")
+        raise NotationError(f"{where}…, which is longer than {MAX_EXPRESSION} characters")
     tasks: list[str] = []
 
     def placeholder(match: re.Match[str]) -> str:
@@ -180,19 +180,19 @@ def _expression(source: str) -> _Expression:
         tree = _ENVIRONMENT.parse(f"{{{{ {jinja} }}}}")
     except (TemplateSyntaxError, RecursionError, SecurityError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
-        raise Fault(f"{where}, which is no expression: {reason}") from None
+        raise NotationError(f"{where}, which is no expression: {reason}") from None
     try:
         names = _checked(tree)
-    except Fault as fault:
-        raise Fault(f"{where}: {fault}") from None
+    except NotationError as error:
+        raise NotationError(f"{where}: {error}") from None
     return _Expression(source, _ENVIRONMENT.from_string(tree), names, tuple(tasks))
 
 
 def _checked(tree: nodes.Template) -> frozenset[str]:
-    """The names that the tree uses. Raises Fault for a node that may not be there."""
+    """The names that the tree uses. Raises NotationError for a node that may not be there."""
     outputs = tree.body
     if len(outputs) != 1 or not isinstance(outputs[0], nodes.Output) or len(outputs[0].nodes) != 1:
-        raise Fault("must be one expression")
+        raise NotationError("must be one expression")
     names: set[str] = set()
     waiting: list[nodes.Node] = [tree]
     count = 0
@@ -200,9 +200,9 @@ def _checked(tree: nodes.Template) -> frozenset[str]:
         node = waiting.pop()
         count += 1
         if count > MAX_PARTS:
-            raise Fault(f"has more than {MAX_PARTS} parts")
+            raise NotationError(f"has more than {MAX_PARTS} parts")
         if problem := _problem(node):
-            raise Fault(problem)
+            raise NotationError(problem)
         if isinstance(node, nodes.Name):
             names.add(node.name)
             # Jinja2 gives some names (`self`, `super`) a meaning of its own; with a prefix none has one.
@@ -238,7 +238,7 @@ def _is_index(index: nodes.Expr) -> bool:
 def _known(expression: _Expression, names: Collection[str]) -> None:
     for name in sorted(expression.names):
         if name not in NAMES and name not in names and not _is_placeholder(expression, name):
-            raise Fault(
+            raise NotationError(
                 f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; there are {', '.join([*NAMES, *names])}"
             )
 
@@ -251,13 +251,15 @@ def _evaluated(expression: _Expression, values: Mapping[str, Any], outputs: Mapp
     _known(expression, [name for name in values if name not in NAMES])
     missing = [task for task in expression.tasks if task not in outputs]
     if missing:
-        raise Fault(f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} to be had here")
+        raise NotationError(
+            f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} to be had here"
+        )
     own = {f"{_PLACEHOLDER}{index}": outputs[task] for index, task in enumerate(expression.tasks)}
     known = {**values, **own}
     try:
         return expression.template.render({_PREFIX + name: known[name] for name in expression.names})
     except _TOLD as error:
-        raise Fault(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
+        raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

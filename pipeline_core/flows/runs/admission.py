@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import StoredFlow, StoredRun, StoredTask, table
+from pipeline_core.database.models import FlowRow, RunRow, TaskRunRow, table
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import admission_rules, engine, repository
@@ -21,7 +21,7 @@ from pipeline_core.flows.states import BY_HAND, RunState, TaskState, Trigger
 OPEN = (RunState.WAITING, RunState.BLOCKED)
 OVERTAKEN = "overtaken by newer runs"
 
-_RUN = table(StoredRun)
+_RUN = table(RunRow)
 _COLUMNS = (
     _RUN.c.id,
     _RUN.c.execution_date,
@@ -40,10 +40,10 @@ def admit(flow_id: str) -> list[str]:
     with transaction() as session:
         if not _waiting(session, flow_id):
             return []
-        stored = session.scalar(select(StoredFlow).where(StoredFlow.id == flow_id).with_for_update(key_share=True))
+        stored = session.scalar(select(FlowRow).where(FlowRow.id == flow_id).with_for_update(key_share=True))
         if stored is None:
             return []
-        flow = documents.stored_flow(stored.entry)
+        flow = documents.parse_stored(stored.entry)
         verdicts = {
             **_scheduled(session, flow_id, flow),
             **admission_rules.manual(_by_hand(session, flow_id), max_manual_runs=flow.max_manual_runs),
@@ -136,11 +136,11 @@ def _carry_out(session: Session, run_id: str, verdict: Verdict, moment: datetime
     """Write a verdict down; whether it has started the run. What a person has done to it meanwhile counts more."""
     run = repository.lock(session, run_id)
     if verdict.state is RunState.STOPPED:
-        repository.take_in(session, run, [engine.Stopped(OVERTAKEN)], moment)
+        repository.apply_events(session, run, [engine.RunStopped(OVERTAKEN)], moment)
     elif run.state not in OPEN:
         return False
     elif verdict.state is RunState.RUNNING:
-        return repository.take_in(session, run, [engine.Started()], moment)
+        return repository.apply_events(session, run, [engine.RunStarted()], moment)
     else:
         if verdict.state is RunState.EXPIRED:
             _expire_tasks(session, run_id, moment)
@@ -151,8 +151,8 @@ def _carry_out(session: Session, run_id: str, verdict: Verdict, moment: datetime
 
 def _expire_tasks(session: Session, run_id: str, moment: datetime) -> None:
     session.execute(
-        update(StoredTask)
-        .where(StoredTask.run_id == run_id, StoredTask.state == TaskState.WAITING)
+        update(TaskRunRow)
+        .where(TaskRunRow.run_id == run_id, TaskRunRow.state == TaskState.WAITING)
         .values(state=TaskState.STOPPED, reason=OVERTAKEN, finished_at=moment)
     )
 

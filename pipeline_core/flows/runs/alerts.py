@@ -8,20 +8,20 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from pipeline_core.common.clock import rfc3339
-from pipeline_core.database.models import StoredRun
+from pipeline_core.database.models import RunRow
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import alerts
 from pipeline_core.settings import settings
 
 
-def tell(session: Session, run: StoredRun, flow: Flow, moment: datetime) -> None:
+def tell(session: Session, run: RunRow, flow: Flow, moment: datetime) -> None:
     """Tell of the run's state if its flow wants it told; called in each transaction that brings a run to a state."""
     if RunState(run.state) in flow.alert_states:
         alerts.owe(session, run.id, run.state, body(run, flow, settings().public_url), moment)
 
 
-def body(run: StoredRun, flow: Flow, public_url: str) -> dict[str, Any]:
+def body(run: RunRow, flow: Flow, public_url: str) -> dict[str, Any]:
     """The alert, but for the state's place among those that were told. Times are RFC 3339."""
     return {
         "run": run.id,

@@ -21,12 +21,12 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import StoredTask, TaskAttempt, table
+from pipeline_core.database.models import TaskAttempt, TaskRunRow, table
 from pipeline_core.database.wakeups import RunDue
 from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
 from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.runs import (
     outputs,
     ports,
@@ -35,7 +35,7 @@ from pipeline_core.flows.runs import (
     taskset,
 )
 from pipeline_core.flows.runs.engine import JobChanged
-from pipeline_core.flows.runs.run_definition import Frozen
+from pipeline_core.flows.runs.run_definition import RunDefinition
 from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
 from pipeline_core.jobs.submission import Submission, store
@@ -45,16 +45,16 @@ from pipeline_core.states import JobState
 log = structlog.get_logger(__name__)
 
 _ATTEMPT = table(TaskAttempt)
-_TASK = table(StoredTask)
+_TASK = table(TaskRunRow)
 _OWED = (
     select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id, _ATTEMPT.c.stop)
-    .where(_ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.owed)
+    .where(_ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.pending)
     .order_by(_ATTEMPT.c.due_at)
     .limit(1)
     .with_for_update(skip_locked=True)
 )
 _TO_STOP = select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id).where(
-    _ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.owed, _ATTEMPT.c.stop
+    _ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.pending, _ATTEMPT.c.stop
 )
 _WRITTEN = (
     select(_TASK.c.output, _ATTEMPT.c.job_id)
@@ -73,10 +73,10 @@ _THIS = (
     _ATTEMPT.c.key == bindparam("of_key"),
     _ATTEMPT.c.attempt == bindparam("of_attempt"),
 )
-_STILL_OWED = select(_ATTEMPT.c.owed).where(*_THIS).with_for_update()
-_SETTLED = update(_ATTEMPT).where(*_THIS).values(owed=False)
+_STILL_OWED = select(_ATTEMPT.c.pending).where(*_THIS).with_for_update()
+_SETTLED = update(_ATTEMPT).where(*_THIS).values(pending=False)
 _SUBMITTED = _SETTLED.values(job_id=bindparam("job_id"))
-_WRONG = (WrongParameter, MissingParameter, Fault)
+_WRONG = (WrongParameter, MissingParameter, NotationError)
 
 Owed = tuple[str, int]
 """A task, and the number of its attempt."""
@@ -159,7 +159,7 @@ def _submit(session: Session, run_id: str, owed: Owed) -> None:
     failpoints.reach(Point.TASK_SUBMITTING, owed[0])
 
 
-def _submission(run: Frozen, task: Task, document: Mapping[str, Any]) -> Submission:
+def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> Submission:
     """What a person would submit; by the header, selectors and gates know what the job is for."""
     return Submission.of_taskset(
         document,
@@ -191,7 +191,9 @@ def _give_up(run_id: str, owed: Owed, reason: str) -> None:
         run = repository.lock(session, run_id)
         if session.scalar(_STILL_OWED, {"of_run": run_id, "of_key": owed[0], "of_attempt": owed[1]}):
             _settle(session, run_id, owed)
-            repository.take_in(session, run, [JobChanged(*owed, JobState.FAILED, reason, hopeless=True)], now())
+            repository.apply_events(
+                session, run, [JobChanged(*owed, JobState.FAILED, reason, non_retryable=True)], now()
+            )
 
 
 def _stop(run_id: str, owed: Owed, job_id: str | None) -> None:
@@ -223,7 +225,7 @@ class _Outputs(Mapping[str, str]):
         if found is None:
             raise KeyError(key)
         if found.output is None and found.job_id and (problem := outputs.unknown(self._session, found.job_id)):
-            raise Fault(f"reads the output of {key}, of which nothing is known: {problem}")
+            raise NotationError(f"reads the output of {key}, of which nothing is known: {problem}")
         return found.output or ""
 
     def __iter__(self) -> Iterator[str]:
@@ -238,7 +240,7 @@ def due(limit: int) -> list[RunDue]:
     """Runs whose attempts are owed and that nobody seems to be at work on, their next look put off. Raises Unavailable."""
     found = (
         select(_ATTEMPT.c.run_id, _ATTEMPT.c.key, _ATTEMPT.c.attempt)
-        .where(_ATTEMPT.c.owed, _ATTEMPT.c.due_at <= func.now())
+        .where(_ATTEMPT.c.pending, _ATTEMPT.c.due_at <= func.now())
         .limit(limit)
         .with_for_update(skip_locked=True)
         .cte("found")

@@ -14,7 +14,7 @@ KEPT_TASKS = 10_000
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Value]):
+class RunCache(Generic[Value]):
     """Values by the ID of a run; the one that came first is forgotten first. Threads may share it."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from pipeline_core.auth import audit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import Delivery, StoredRun
+from pipeline_core.database.models import Delivery, RunRow
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import attempts, engine, repository
@@ -34,13 +34,13 @@ def stop(run_id: str, actor: Actor, *, reason: str = "") -> None:
         _stop(session, run, actor, reason)
 
 
-def _stop(session: Session, run: StoredRun, actor: Actor, reason: str) -> None:
+def _stop(session: Session, run: RunRow, actor: Actor, reason: str) -> None:
     before = RunState(run.state)
     if before is RunState.STOPPED:
         return
     if before.final:
         raise Conflict(f"The run {run.id} has {before}; only one that has not ended can be stopped.")
-    repository.take_in(session, run, [engine.Stopped(reason or f"stopped by {actor.name}")], now())
+    repository.apply_events(session, run, [engine.RunStopped(reason or f"stopped by {actor.name}")], now())
     _audit(session, actor, audit.Action.RUN_STOP, run, before, reason)
 
 
@@ -55,7 +55,7 @@ def retry(run_id: str, actor: Actor) -> None:
         before = RunState(run.state)
         if before not in (RunState.FAILED, RunState.STOPPED):
             raise Conflict(f"The run {run_id} is {before}; only one that failed or was stopped can be retried.")
-        repository.take_in(session, run, [engine.Retried()], now())
+        repository.apply_events(session, run, [engine.RunRetried()], now())
         _audit(session, actor, audit.Action.RUN_RETRY, run, before)
 
 
@@ -98,7 +98,7 @@ def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason:
             )
         before = RunState(run.state)
         because = reason or f"marked by {actor.name}"
-        repository.take_in(session, run, [engine.Marked(key, state, because)], now())
+        repository.apply_events(session, run, [engine.TaskMarked(key, state, because)], now())
         audit.record(
             session,
             actor,
@@ -129,12 +129,12 @@ def clear(run_id: str, actor: Actor) -> None:
             raise Conflict(f"The run {run_id} goes on: somebody has retried it.")
         _audit(session, actor, audit.Action.RUN_CLEAR, run, RunState(run.state))
         session.execute(delete(Delivery).where(Delivery.subject_id == run_id))
-        session.execute(delete(StoredRun).where(StoredRun.id == run_id))
+        session.execute(delete(RunRow).where(RunRow.id == run_id))
         # Those that depended on it depend on the one before it now.
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
 def _audit(
-    session: Session, actor: Actor, action: audit.Action, run: StoredRun, before: RunState, reason: str = ""
+    session: Session, actor: Actor, action: audit.Action, run: RunRow, before: RunState, reason: str = ""
 ) -> None:
     audit.record(session, actor, action, run.id, reason=reason, before={"state": before}, after={"state": run.state})

@@ -15,14 +15,14 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import RunDocument, StoredFlow, StoredRun, StoredTask, table
+from pipeline_core.database.models import FlowRow, RunDefinitionRow, RunRow, TaskRunRow, table
 from pipeline_core.errors import NotFound, WrongParameter
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.definition.preparation import global_values
 from pipeline_core.flows.definition.templates import canonical
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.runs import alerts, engine, run_definition
@@ -31,15 +31,15 @@ from pipeline_core.settings import settings
 from pipeline_core.validation.errors import join_path
 from pipeline_core.validation.texts import shown
 
-_INSERT_RUN = insert_or_not(table(StoredRun)).on_conflict_do_nothing().returning(table(StoredRun).c.id)
-_INSERT_DOCUMENT = insert(table(RunDocument))
-_INSERT_TASK = insert(table(StoredTask))
+_INSERT_RUN = insert_or_not(table(RunRow)).on_conflict_do_nothing().returning(table(RunRow).c.id)
+_INSERT_DOCUMENT = insert(table(RunDefinitionRow))
+_INSERT_TASK = insert(table(TaskRunRow))
 _TEMPLATES = "templates"
 
 
 def create(
     session: Session,
-    flow: StoredFlow,
+    flow: FlowRow,
     *,
     trigger: Trigger,
     execution_date: datetime,
@@ -64,16 +64,16 @@ def create(
     Raises WrongParameter for variables that the flow does not know and values that cannot be made, NotFound when there is
     no task `only`.
     """
-    definition = definition or documents.stored_flow(flow.entry)
+    definition = definition or documents.parse_stored(flow.entry)
     task = None if only is None else _task(definition, only)
     given = _texts(variables or {})
     moment = now()
-    run = StoredRun(
+    run = RunRow(
         id=new_run_id(moment),
         flow_id=flow.id,
         trigger=trigger,
         execution_date=execution_date,
-        only=task or "",
+        only_task=task or "",
         state=RunState.WAITING,
         reason=reason,
         creator=flow.creator,
@@ -89,7 +89,7 @@ def create(
     _insert_tasks(session, run, definition)
     if trigger.by_hand:
         who = actor or Actor(name=runner, request_id=request_id)
-        after = {"flow": flow.written_as, "trigger": trigger, "task": task, "variables": sorted(given)}
+        after = {"flow": flow.document_key, "trigger": trigger, "task": task, "variables": sorted(given)}
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
     alerts.tell(session, run, definition, moment)
     if wake:
@@ -114,7 +114,7 @@ def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in variables.items()}
 
 
-def _global_values(flow: Flow, run: StoredRun, given: Mapping[str, str]) -> dict[str, str]:
+def _global_values(flow: Flow, run: RunRow, given: Mapping[str, str]) -> dict[str, str]:
     facts = run_definition.facts(
         flow,
         run_id=run.id,
@@ -125,13 +125,13 @@ def _global_values(flow: Flow, run: StoredRun, given: Mapping[str, str]) -> dict
     )
     try:
         return global_values(flow, facts.context(Site.of(settings())), given)
-    except Fault as fault:
-        raise WrongParameter(f"global_env {fault}.", errors={"variables": [f"global_env {fault}"]}) from None
+    except NotationError as error:
+        raise WrongParameter(f"global_env {error}.", errors={"variables": [f"global_env {error}"]}) from None
 
 
-def _inserted(session: Session, run: StoredRun) -> bool:
+def _inserted(session: Session, run: RunRow) -> bool:
     """Write the run's row, unless there is one for this point."""
-    columns = table(StoredRun).c.keys()
+    columns = table(RunRow).c.keys()
     while True:
         row = {name: value for name in columns if (value := getattr(run, name)) is not None}
         if session.execute(_INSERT_RUN, row).one_or_none():
@@ -143,8 +143,8 @@ def _inserted(session: Session, run: StoredRun) -> bool:
 
 def _insert_document(
     session: Session,
-    run: StoredRun,
-    flow: StoredFlow,
+    run: RunRow,
+    flow: FlowRow,
     definition: Flow,
     given: Mapping[str, str],
     values: Mapping[str, str],
@@ -171,8 +171,8 @@ def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def _insert_tasks(session: Session, run: StoredRun, definition: Flow) -> None:
-    begun = engine.begin(run_definition.plan(definition, run.only or None))
+def _insert_tasks(session: Session, run: RunRow, definition: Flow) -> None:
+    begun = engine.begin(run_definition.plan(definition, run.only_task or None))
     session.execute(
         _INSERT_TASK,
         [
@@ -185,7 +185,7 @@ def _insert_tasks(session: Session, run: StoredRun, definition: Flow) -> None:
                 "state": task.state,
                 "attempt": task.attempt,
                 "active": task.active,
-                "tries": task.tries,
+                "retries_left": task.retries_left,
                 "reason": task.reason,
             }
             for position, (key, task) in enumerate(begun.tasks.items())

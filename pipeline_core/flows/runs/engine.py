@@ -17,10 +17,10 @@ from pipeline_core.states import JobState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class RunPlan:
     """What stays the same during a run. Tasks are in an order in which each follows those upstream.
 
-    `retries` are tries after the first; `logical` tasks have no job; `skipped` ones do not run.
+    `retries` are the retries of each task after its first attempt; `logical` tasks have no job; `skipped` ones do not run.
     """
 
     dag: Dag
@@ -34,12 +34,12 @@ class Plan:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskRun:
     """A task in a run. `attempt` counts jobs from 1 and is 0 before the first; `active` is whether one is under way;
-    `tries` are the retries that are left."""
+    `retries_left` counts the retries that remain."""
 
     state: TaskState = TaskState.WAITING
     attempt: int = 0
     active: bool = False
-    tries: int = 0
+    retries_left: int = 0
     reason: str = ""
 
 
@@ -47,7 +47,7 @@ class TaskRun:
 class Run:
     """The state of a run."""
 
-    plan: Plan
+    plan: RunPlan
     tasks: Mapping[str, TaskRun]
     state: RunState = RunState.WAITING
     reason: str = ""
@@ -59,23 +59,23 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class RunStarted:
     """The run may begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The job of a task's attempt is in that state. With `hopeless` a failure is not tried again (the task itself is wrong)."""
+    """The job of a task's attempt is in that state. With `non_retryable` a failure is not retried."""
 
     task: str
     attempt: int
     state: JobState
     reason: str = ""
-    hopeless: bool = False
+    non_retryable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class TaskMarked:
     """A person says that a failed or waiting task counts as succeeded or skipped."""
 
     task: str
@@ -84,20 +84,20 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class RunStopped:
     """A person, or a newer run, stops the run."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RunRetried:
     """A person has failed and stopped tasks, and what follows them, tried again in a run that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
-    """Submit the job of this attempt of a task."""
+class SubmitJob:
+    """SubmitJob the job of this attempt of a task."""
 
     task: str
     attempt: int
@@ -112,16 +112,16 @@ class StopJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishRun:
     """The run has ended so."""
 
     state: RunState
     reason: str = ""
 
 
-Event = Started | JobChanged | Marked | Stopped | Retried
-Command = Submit | StopJob | Finish
-Step = tuple[Run, tuple[Command, ...]]
+RunEvent = RunStarted | JobChanged | TaskMarked | RunStopped | RunRetried
+RunCommand = SubmitJob | StopJob | FinishRun
+AdvanceResult = tuple[Run, tuple[RunCommand, ...]]
 
 FAIL_FAST = "not started, as another task failed"
 """Why tasks of a run with `fail_fast` are `stopped` though nobody stopped them."""
@@ -139,13 +139,13 @@ _SEEN = {
 }
 
 
-def plan_of(flow: Flow, is_logical: Callable[[str], bool], only: str | None = None) -> Plan:
+def plan_run(flow: Flow, is_logical: Callable[[str], bool], only: str | None = None) -> RunPlan:
     """The plan of a run of the flow, or of its task `only` alone, which is then not skipped.
 
     `is_logical` says of a template's name whether it runs nothing.
     """
     tasks = flow.tasks.values() if only is None else [flow.tasks[only]]
-    return Plan(
+    return RunPlan(
         dag=flow.dag if only is None else Dag({only: ()}),
         parallelism=flow.parallelism,
         fail_fast=flow.fail_fast,
@@ -155,26 +155,27 @@ def plan_of(flow: Flow, is_logical: Callable[[str], bool], only: str | None = No
     )
 
 
-def begin(plan: Plan) -> Run:
+def begin(plan: RunPlan) -> Run:
     """The run before it has started."""
     return Run(
         plan=plan,
         tasks={
             name: TaskRun(
-                state=TaskState.SKIPPED if name in plan.skipped else TaskState.WAITING, tries=plan.retries.get(name, 0)
+                state=TaskState.SKIPPED if name in plan.skipped else TaskState.WAITING,
+                retries_left=plan.retries.get(name, 0),
             )
             for name in plan.dag
         },
     )
 
 
-def advance(run: Run, *events: Event) -> Step:
+def advance(run: Run, *events: RunEvent) -> AdvanceResult:
     """The run after the events, which are taken in together, and what is to be done.
 
     An event that says nothing new changes nothing.
     """
     changed = run
-    commands: list[Command] = []
+    commands: list[RunCommand] = []
     for event in events:
         changed, further = _take(event, changed)
         commands += further
@@ -185,7 +186,7 @@ def advance(run: Run, *events: Event) -> Step:
 
 
 def can_retry(run: Run) -> bool:
-    """Whether Retried would change anything."""
+    """Whether RunRetried would change anything."""
     return run.state in (RunState.FAILED, RunState.STOPPED)
 
 
@@ -198,26 +199,26 @@ def can_mark(run: Run, task: str) -> bool:
 
 
 @singledispatch
-def _take(event: Event, run: Run) -> Step:
+def _take(event: RunEvent, run: Run) -> AdvanceResult:
     """The run as the event itself changes it; the same object when it changes nothing."""
     raise TypeError(f"{type(event).__name__} is no event of a run")
 
 
 @_take.register
-def _(event: Started, run: Run) -> Step:
+def _(event: RunStarted, run: Run) -> AdvanceResult:
     return (
         (replace(run, state=RunState.RUNNING), ()) if run.state in (RunState.WAITING, RunState.BLOCKED) else (run, ())
     )
 
 
 @_take.register
-def _(event: JobChanged, run: Run) -> Step:
+def _(event: JobChanged, run: Run) -> AdvanceResult:
     task = run.tasks.get(event.task)
     if task is None or not task.active or task.attempt != event.attempt:
         return run, ()
-    if event.state is JobState.FAILED and task.tries and not event.hopeless and not _halted(run):
-        again = TaskRun(attempt=task.attempt + 1, active=True, tries=task.tries - 1, reason=event.reason)
-        return _with(run, {event.task: again}), (Submit(event.task, again.attempt),)
+    if event.state is JobState.FAILED and task.retries_left and not event.non_retryable and not _halted(run):
+        again = TaskRun(attempt=task.attempt + 1, active=True, retries_left=task.retries_left - 1, reason=event.reason)
+        return _with(run, {event.task: again}), (SubmitJob(event.task, again.attempt),)
     seen = replace(task, state=_SEEN[event.state], active=not event.state.final, reason=event.reason)
     # A job that was resumed waits again; otherwise what comes late and out of order tells nothing.
     late = task.state is TaskState.RUNNING and seen.state in (TaskState.WAITING, TaskState.SUSPENDED)
@@ -225,7 +226,7 @@ def _(event: JobChanged, run: Run) -> Step:
 
 
 @_take.register
-def _(event: Marked, run: Run) -> Step:
+def _(event: TaskMarked, run: Run) -> AdvanceResult:
     if event.task not in run.tasks or not event.state.done or not can_mark(run, event.task):
         return run, ()
     marked = _with(run, {event.task: replace(run.tasks[event.task], state=event.state, reason=event.reason)})
@@ -237,7 +238,7 @@ def _(event: Marked, run: Run) -> Step:
 
 
 @_take.register
-def _(event: Stopped, run: Run) -> Step:
+def _(event: RunStopped, run: Run) -> AdvanceResult:
     if run.state.final:
         return run, ()
     commands = [StopJob(name, run.tasks[name].attempt) for name in run.active]
@@ -247,31 +248,31 @@ def _(event: Stopped, run: Run) -> Step:
         if task.active or task.state is TaskState.WAITING
     }
     stopped = replace(_with(run, ended), state=RunState.STOPPED, reason=event.reason)
-    return stopped, (*commands, Finish(RunState.STOPPED, event.reason))
+    return stopped, (*commands, FinishRun(RunState.STOPPED, event.reason))
 
 
 @_take.register
-def _(event: Retried, run: Run) -> Step:
+def _(event: RunRetried, run: Run) -> AdvanceResult:
     if not can_retry(run):
         return run, ()
     again = {
-        name: TaskRun(attempt=task.attempt, tries=run.plan.retries.get(name, 0))
+        name: TaskRun(attempt=task.attempt, retries_left=run.plan.retries.get(name, 0))
         for name, task in run.tasks.items()
         if task.state.lost
     }
     return replace(_with(run, again), state=RunState.RUNNING, reason=""), ()
 
 
-def _settle(run: Run) -> Step:
+def _settle(run: Run) -> AdvanceResult:
     """Give up what cannot start any more, start what can, and end the run when nothing is left to be done."""
     if run.state is not RunState.RUNNING:
         return run, ()
     run, ready = _passed_on(run)
-    commands: list[Command] = []
+    commands: list[RunCommand] = []
     if not _halted(run):
         starting = ready[: max(0, run.plan.parallelism - len(run.active))]
         begun = {name: _started(run.tasks[name]) for name in starting}
-        commands = [Submit(name, task.attempt) for name, task in begun.items()]
+        commands = [SubmitJob(name, task.attempt) for name, task in begun.items()]
         run = _with(run, begun)
     if run.active:
         return run, tuple(commands)
@@ -283,7 +284,7 @@ def _settle(run: Run) -> Step:
     failed = [(name, task) for name, task in run.tasks.items() if task.state in _ENDED_BADLY]
     reason = f"task {failed[0][0]}: {failed[0][1].reason or failed[0][1].state}" if failed else ""
     state = RunState.FAILED if failed else RunState.SUCCEEDED
-    return replace(_with(run, left), state=state, reason=reason), (*commands, Finish(state, reason))
+    return replace(_with(run, left), state=state, reason=reason), (*commands, FinishRun(state, reason))
 
 
 def _passed_on(run: Run) -> tuple[Run, list[str]]:

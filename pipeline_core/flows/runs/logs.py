@@ -17,7 +17,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Job, StoredRun, StoredTask, TaskAttempt
+from pipeline_core.database.models import Job, RunRow, TaskAttempt, TaskRunRow
 from pipeline_core.errors import NotFound, PipelineError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import queries, repository
@@ -45,10 +45,10 @@ Came = queue.Queue[_Line | PipelineError]
 
 def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
     """Raises NotFound unless there is such a run that the actor sees, with such a task."""
-    run = session.get(StoredRun, run_id)
+    run = session.get(RunRow, run_id)
     if run is None or not repository.sees(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
-    if task is not None and session.get(StoredTask, (run_id, identity(task))) is None:
+    if task is not None and session.get(TaskRunRow, (run_id, identity(task))) is None:
         raise NotFound(f"The run {run_id} has no task {shown(task)}.")
 
 
@@ -155,16 +155,16 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], b
     """The tasks' names by the IDs of their last jobs that have begun, in the order of the DAG; which of these have ended;
     whether the run has."""
     query = (
-        select(Job.id, StoredTask.name, Job.finished_at)
+        select(Job.id, TaskRunRow.name, Job.finished_at)
         .join(TaskAttempt, TaskAttempt.job_id == Job.id)
-        .join(StoredTask, queries.LATEST)
-        .where(StoredTask.run_id == run_id, or_(Job.started_at.is_not(None), Job.finished_at.is_not(None)))
-        .order_by(StoredTask.position)
+        .join(TaskRunRow, queries.LATEST)
+        .where(TaskRunRow.run_id == run_id, or_(Job.started_at.is_not(None), Job.finished_at.is_not(None)))
+        .order_by(TaskRunRow.position)
     )
     if task is not None:
-        query = query.where(StoredTask.key == identity(task))
+        query = query.where(TaskRunRow.key == identity(task))
     with transaction() as session:
         # In this order, no job is missing once the run has ended.
-        over = session.scalar(select(StoredRun.finished_at).where(StoredRun.id == run_id)) is not None
+        over = session.scalar(select(RunRow.finished_at).where(RunRow.id == run_id)) is not None
         rows = session.execute(query).all()
     return {row.id: row.name for row in rows}, {row.id for row in rows if row.finished_at}, over

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.database.models import StoredTask, TaskAttempt
+from pipeline_core.database.models import TaskAttempt, TaskRunRow
 from pipeline_core.flows.runs import queries
 from pipeline_core.jobs import results
 
@@ -17,10 +17,10 @@ def by_task(session: Session, run_id: str, actor: Actor) -> dict[str, list[Any]]
     """By each task's name, the metrics that the replicas of its last try left. Raises NotFound."""
     queries.visible(session, run_id, actor)
     query = (
-        select(StoredTask.name, TaskAttempt.job_id)
+        select(TaskRunRow.name, TaskAttempt.job_id)
         .outerjoin(TaskAttempt, queries.LATEST)
-        .where(StoredTask.run_id == run_id)
-        .order_by(StoredTask.position)
+        .where(TaskRunRow.run_id == run_id)
+        .order_by(TaskRunRow.position)
     )
     jobs = {row.name: row.job_id or "" for row in session.execute(query)}
     kept = results.read(session, [job_id for job_id in jobs.values() if job_id])

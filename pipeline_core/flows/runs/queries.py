@@ -11,7 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import Job, Replica, StoredFlow, StoredRun, StoredTask, TaskAttempt
+from pipeline_core.database.models import FlowRow, Job, Replica, RunRow, TaskAttempt, TaskRunRow
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import repository
@@ -20,41 +20,41 @@ from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
 _RUN_COLUMNS: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
-    StoredRun.id,
-    StoredFlow.written_as.label("flow"),
-    StoredRun.trigger,
-    StoredRun.execution_date,
-    StoredRun.state,
-    StoredRun.reason,
-    StoredRun.blocked_by,
-    StoredRun.creator,
-    StoredRun.runner,
-    StoredRun.created_at,
-    StoredRun.started_at,
-    StoredRun.finished_at,
+    RunRow.id,
+    FlowRow.document_key.label("flow"),
+    RunRow.trigger,
+    RunRow.execution_date,
+    RunRow.state,
+    RunRow.reason,
+    RunRow.blocked_by,
+    RunRow.creator,
+    RunRow.runner,
+    RunRow.created_at,
+    RunRow.started_at,
+    RunRow.finished_at,
 )
-_RUNS = select(*_RUN_COLUMNS).join(StoredFlow, StoredFlow.id == StoredRun.flow_id)
+_RUNS = select(*_RUN_COLUMNS).join(FlowRow, FlowRow.id == RunRow.flow_id)
 
 _TASK_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
-    StoredTask.key,
-    StoredTask.name,
-    StoredTask.label,
-    StoredTask.state,
-    StoredTask.reason,
-    StoredTask.attempt,
-    StoredTask.started_at,
-    StoredTask.finished_at,
-    StoredTask.output,
+    TaskRunRow.key,
+    TaskRunRow.name,
+    TaskRunRow.label,
+    TaskRunRow.state,
+    TaskRunRow.reason,
+    TaskRunRow.attempt,
+    TaskRunRow.started_at,
+    TaskRunRow.finished_at,
+    TaskRunRow.output,
     TaskAttempt.job_id,
 )
 LATEST = and_(
-    TaskAttempt.run_id == StoredTask.run_id,
-    TaskAttempt.key == StoredTask.key,
-    TaskAttempt.attempt == StoredTask.attempt,
+    TaskAttempt.run_id == TaskRunRow.run_id,
+    TaskAttempt.key == TaskRunRow.key,
+    TaskAttempt.attempt == TaskRunRow.attempt,
 )
 """A task's last attempt."""
 
-_TASKS = select(*_TASK_COLUMNS).select_from(StoredTask).outerjoin(TaskAttempt, LATEST).order_by(StoredTask.position)
+_TASKS = select(*_TASK_COLUMNS).select_from(TaskRunRow).outerjoin(TaskAttempt, LATEST).order_by(TaskRunRow.position)
 
 
 def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
     """
     run = visible(session, run_id, actor)
     entry = run.trigger == Trigger.DEBUG and run.state == RunState.RUNNING
-    tasks = session.execute(_TASKS.where(StoredTask.run_id == run_id)).all()
+    tasks = session.execute(_TASKS.where(TaskRunRow.run_id == run_id)).all()
     return {
         **_summary(run),
         "tasks": [_task(task, _way_in(session, task.job_id) if entry else "") for task in tasks],
@@ -86,13 +86,13 @@ def listing(
     `flow` is a flow's name, in either spelling; no states and no triggers leave that open.
     """
     query = _matching(_RUNS, actor, flow, states, triggers)
-    page = session.execute(query.order_by(StoredRun.id.desc()).limit(limit).offset(offset))
+    page = session.execute(query.order_by(RunRow.id.desc()).limit(limit).offset(offset))
     return [_summary(run) for run in page], count_up_to(session, query)
 
 
 def visible(session: Session, run_id: str, actor: Actor) -> Row[Any]:
     """A run as lists have it. Raises NotFound when there is none, or it is none of this actor's business."""
-    run: Row[Any] | None = session.execute(_RUNS.where(StoredRun.id == run_id)).one_or_none()
+    run: Row[Any] | None = session.execute(_RUNS.where(RunRow.id == run_id)).one_or_none()
     if run is None or not repository.sees(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
     return run
@@ -106,12 +106,12 @@ def _matching(
     triggers: Iterable[Trigger],
 ) -> Select[Any]:
     if flow is not None:
-        query = query.where(StoredFlow.key == identity(flow))
-    for column, values in ((StoredRun.state, list(states)), (StoredRun.trigger, list(triggers))):
+        query = query.where(FlowRow.key == identity(flow))
+    for column, values in ((RunRow.state, list(states)), (RunRow.trigger, list(triggers))):
         if values:
             query = query.where(column.in_(values))
     if actor.own_only:
-        query = query.where(or_(StoredRun.runner == actor.name, StoredRun.creator == actor.name))
+        query = query.where(or_(RunRow.runner == actor.name, RunRow.creator == actor.name))
     return query
 
 

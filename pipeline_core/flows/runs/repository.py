@@ -17,36 +17,36 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import StoredRun, StoredTask, TaskAttempt, table
+from pipeline_core.database.models import RunRow, TaskAttempt, TaskRunRow, table
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.runs import alerts, engine, run_definition
-from pipeline_core.flows.runs.cache import Remembered
-from pipeline_core.flows.runs.engine import Command, Event, Run, StopJob, Submit, TaskRun
+from pipeline_core.flows.runs.cache import RunCache
+from pipeline_core.flows.runs.engine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
-_RUN = select(StoredRun).where(StoredRun.id == bindparam("run_id"))
+_RUN = select(RunRow).where(RunRow.id == bindparam("run_id"))
 _LOCKED = _RUN.with_for_update(key_share=True)
 _IF_FREE = _RUN.with_for_update(key_share=True, skip_locked=True)
-_TASK = table(StoredTask)
+_TASK = table(TaskRunRow)
 _ATTEMPT = table(TaskAttempt)
-_TASKS = select(_TASK.c.key, _TASK.c.state, _TASK.c.attempt, _TASK.c.active, _TASK.c.tries, _TASK.c.reason).order_by(
-    _TASK.c.position
-)
+_TASKS = select(
+    _TASK.c.key, _TASK.c.state, _TASK.c.attempt, _TASK.c.active, _TASK.c.retries_left, _TASK.c.reason
+).order_by(_TASK.c.position)
 _WRITE: TextClause = text(
-    "UPDATE task_runs SET state = new.state, attempt = new.attempt, active = new.active, tries = new.tries,"
+    "UPDATE task_runs SET state = new.state, attempt = new.attempt, active = new.active, retries_left = new.retries_left,"
     " reason = new.reason, output = new.output,"
     " started_at = CASE WHEN new.fresh THEN new.started_at ELSE coalesce(new.started_at, task_runs.started_at) END,"
     " finished_at = new.finished_at"
     " FROM unnest(CAST(:key AS text[]), CAST(:state AS text[]), CAST(:attempt AS integer[]),"
-    " CAST(:active AS boolean[]), CAST(:tries AS integer[]), CAST(:reason AS text[]), CAST(:output AS text[]),"
+    " CAST(:active AS boolean[]), CAST(:retries_left AS integer[]), CAST(:reason AS text[]), CAST(:output AS text[]),"
     " CAST(:started_at AS timestamptz[]), CAST(:finished_at AS timestamptz[]), CAST(:fresh AS boolean[]))"
-    " AS new (key, state, attempt, active, tries, reason, output, started_at, finished_at, fresh)"
+    " AS new (key, state, attempt, active, retries_left, reason, output, started_at, finished_at, fresh)"
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
 _INSERT_ATTEMPT = insert(_ATTEMPT)
-_known = Remembered[tuple[str, Run]]()
+_known = RunCache[tuple[str, Run]]()
 _BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
 """One that has nothing to wait for has succeeded at the moment when it begins."""
 _UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
@@ -61,7 +61,7 @@ class Facts:
     output: str | None = None
 
 
-def lock(session: Session, run_id: str) -> StoredRun:
+def lock(session: Session, run_id: str) -> RunRow:
     """The run, locked until the transaction's end. Raises NotFound.
 
     Whoever did not get it meanwhile (`lock_if_free`) is called again afterwards.
@@ -73,12 +73,12 @@ def lock(session: Session, run_id: str) -> StoredRun:
     return run
 
 
-def lock_if_free(session: Session, run_id: str) -> StoredRun | None:
+def lock_if_free(session: Session, run_id: str) -> RunRow | None:
     """The run, locked; None when another one holds it, or there is none."""
     return session.scalar(_IF_FREE, {"run_id": run_id})
 
 
-def lock_visible(session: Session, run_id: str, actor: Actor) -> StoredRun:
+def lock_visible(session: Session, run_id: str, actor: Actor) -> RunRow:
     """The run, locked. Raises NotFound also when it is none of this actor's business."""
     run = lock(session, run_id)
     if not sees(actor, run):
@@ -91,24 +91,24 @@ def sees(actor: Actor, run: Any) -> bool:
     return actor.sees(run.runner) or actor.sees(run.creator)
 
 
-def read(session: Session, run: StoredRun) -> Run:
+def read(session: Session, run: RunRow) -> Run:
     """The run as the engine has it."""
     known = _known.get(run.id)
-    if known and run.token and known[0] == run.token:
+    if known and run.tasks_version and known[0] == run.tasks_version:
         return known[1]
     tasks = {
-        key: TaskRun(state=TaskState(state), attempt=attempt, active=active, tries=tries, reason=reason)
-        for key, state, attempt, active, tries, reason in session.execute(_TASKS.where(_TASK.c.run_id == run.id))
+        key: TaskRun(state=TaskState(state), attempt=attempt, active=active, retries_left=retries_left, reason=reason)
+        for key, state, attempt, active, retries_left, reason in session.execute(_TASKS.where(_TASK.c.run_id == run.id))
     }
     return Run(
         plan=run_definition.definition(session, run.id).plan, tasks=tasks, state=RunState(run.state), reason=run.reason
     )
 
 
-def take_in(
+def apply_events(
     session: Session,
-    run: StoredRun,
-    events: Sequence[Event],
+    run: RunRow,
+    events: Sequence[RunEvent],
     moment: datetime,
     *,
     known: Mapping[str, Facts] | None = None,
@@ -124,14 +124,14 @@ def take_in(
     _write_tasks(session, run, before, after, known or {}, moment)
     _write_commands(session, run, commands, moment)
     # As good as unique: a transaction that does not commit leaves a memory that nobody asks for.
-    run.token = secrets.token_hex(8)
-    _known.keep(run.id, (run.token, after), len(after.tasks))
+    run.tasks_version = secrets.token_hex(8)
+    _known.keep(run.id, (run.tasks_version, after), len(after.tasks))
     change_state(session, run, after.state, moment, reason=after.reason)
     return True
 
 
 def change_state(
-    session: Session, run: StoredRun, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
+    session: Session, run: RunRow, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
 ) -> None:
     """Write down the state of a locked run: the one place where it changes. Others may start when it has ended."""
     previous = RunState(run.state)
@@ -148,7 +148,7 @@ def change_state(
 
 
 def _write_tasks(
-    session: Session, run: StoredRun, before: Run, after: Run, known: Mapping[str, Facts], moment: datetime
+    session: Session, run: RunRow, before: Run, after: Run, known: Mapping[str, Facts], moment: datetime
 ) -> None:
     rows = [
         _row(key, before.tasks[key], task, known.get(key, Facts()), moment)
@@ -168,7 +168,7 @@ def _row(key: str, before: TaskRun, after: TaskRun, facts: Facts, moment: dateti
         "state": after.state,
         "attempt": after.attempt,
         "active": after.active,
-        "tries": after.tries,
+        "retries_left": after.retries_left,
         "reason": after.reason,
         "output": own.output,
         "started_at": own.started_at,
@@ -177,9 +177,9 @@ def _row(key: str, before: TaskRun, after: TaskRun, facts: Facts, moment: dateti
     }
 
 
-def _write_commands(session: Session, run: StoredRun, commands: Iterable[Command], moment: datetime) -> None:
+def _write_commands(session: Session, run: RunRow, commands: Iterable[RunCommand], moment: datetime) -> None:
     due = moment + timedelta(seconds=settings().wake_after_seconds)
-    submitted = [command for command in commands if isinstance(command, Submit)]
+    submitted = [command for command in commands if isinstance(command, SubmitJob)]
     stopped = [command for command in commands if isinstance(command, StopJob)]
     if submitted:
         session.execute(
@@ -190,7 +190,7 @@ def _write_commands(session: Session, run: StoredRun, commands: Iterable[Command
                     "key": command.task,
                     "attempt": command.attempt,
                     "stop": False,
-                    "owed": True,
+                    "pending": True,
                     "due_at": due,
                 }
                 for command in submitted
@@ -199,5 +199,5 @@ def _write_commands(session: Session, run: StoredRun, commands: Iterable[Command
     if stopped:
         own = tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).in_([(command.task, command.attempt) for command in stopped])
         session.execute(
-            update(_ATTEMPT).where(_ATTEMPT.c.run_id == run.id, own).values(stop=True, owed=True, due_at=due)
+            update(_ATTEMPT).where(_ATTEMPT.c.run_id == run.id, own).values(stop=True, pending=True, due_at=due)
         )

@@ -12,26 +12,26 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline_core.database.models import RunDocument, StoredRun
+from pipeline_core.database.models import RunDefinitionRow, RunRow
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.definition.templates import RESERVED, Behaviour, canonical, read_templates
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.cache import Remembered
-from pipeline_core.flows.runs.engine import Plan, plan_of
-from pipeline_core.flows.runs.taskset import RunFacts
+from pipeline_core.flows.runs.cache import RunCache
+from pipeline_core.flows.runs.engine import RunPlan, plan_run
+from pipeline_core.flows.runs.taskset import RunContext
 from pipeline_core.flows.states import Trigger
 from pipeline_core.settings import settings
 
 
 @dataclass(frozen=True)
-class Frozen:
+class RunDefinition:
     """A run's definition. `templates` are the documents of those that were imported, by name."""
 
     flow: Flow
-    plan: Plan
-    facts: RunFacts
+    plan: RunPlan
+    facts: RunContext
     trigger: Trigger
     request_id: str
     templates: Mapping[str, Any]
@@ -53,14 +53,14 @@ class Frozen:
         return {**self.facts.context(self.site), **self.global_values}
 
 
-def plan(flow: Flow, only: str | None = None) -> Plan:
+def plan(flow: Flow, only: str | None = None) -> RunPlan:
     """The plan of a run of this flow, or of its task `only` alone."""
-    return plan_of(flow, lambda name: RESERVED.get(canonical(name)) is Behaviour.LOGICAL, only)
+    return plan_run(flow, lambda name: RESERVED.get(canonical(name)) is Behaviour.LOGICAL, only)
 
 
-def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, execution_date: datetime) -> RunFacts:
+def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, execution_date: datetime) -> RunContext:
     """What all tasks of a run share."""
-    return RunFacts(
+    return RunContext(
         id=run_id,
         flow_id=flow_id,
         flow_name=flow.name,
@@ -72,15 +72,15 @@ def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, e
     )
 
 
-def definition(session: Session, run_id: str) -> Frozen:
+def definition(session: Session, run_id: str) -> RunDefinition:
     """The run's definition, read once in each process. The run must be there."""
     if known := _known.get(run_id):
         return known
-    row = session.execute(_READ.where(StoredRun.id == run_id)).one()
-    flow = documents.stored_flow(row.entry)
-    read = Frozen(
+    row = session.execute(_READ.where(RunRow.id == run_id)).one()
+    flow = documents.parse_stored(row.entry)
+    read = RunDefinition(
         flow=flow,
-        plan=plan(flow, row.only or None),
+        plan=plan(flow, row.only_task or None),
         facts=facts(
             flow,
             run_id=run_id,
@@ -99,15 +99,15 @@ def definition(session: Session, run_id: str) -> Frozen:
 
 
 _READ = select(
-    StoredRun.flow_id,
-    StoredRun.creator,
-    StoredRun.runner,
-    StoredRun.execution_date,
-    StoredRun.only,
-    StoredRun.trigger,
-    StoredRun.request_id,
-    RunDocument.entry,
-    RunDocument.templates,
-    RunDocument.global_values,
-).join(RunDocument, RunDocument.run_id == StoredRun.id)
-_known = Remembered[Frozen]()
+    RunRow.flow_id,
+    RunRow.creator,
+    RunRow.runner,
+    RunRow.execution_date,
+    RunRow.only_task,
+    RunRow.trigger,
+    RunRow.request_id,
+    RunDefinitionRow.entry,
+    RunDefinitionRow.templates,
+    RunDefinitionRow.global_values,
+).join(RunDefinitionRow, RunDefinitionRow.run_id == RunRow.id)
+_known = RunCache[RunDefinition]()

@@ -17,7 +17,7 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import Job, RunSignal, StoredRun, TaskAttempt, table
+from pipeline_core.database.models import Job, RunRow, RunSignal, TaskAttempt, table
 from pipeline_core.database.wakeups import RunDue
 from pipeline_core.flows.runs import attempts, outputs, repository, run_definition
 from pipeline_core.flows.runs.engine import JobChanged
@@ -83,7 +83,7 @@ def _step(run_id: str) -> bool:
         later = {job.id for job in jobs if job.state == JobState.SUCCEEDED and job.id not in found}
         taken = [job for job in jobs if job.id not in later]
         session.execute(_SEEN, {"ids": [signal.id for signal in seen if signal.job_id not in later]})
-        repository.take_in(
+        repository.apply_events(
             session,
             run,
             [_event(job, found.get(job.id)) for job in taken],
@@ -91,8 +91,8 @@ def _step(run_id: str) -> bool:
             known={job.key: _facts(job, found.get(job.id)) for job in taken},
         )
         name = run_definition.definition(session, run_id).flow.name
-        failpoints.reach(Point.RUN_STEPPING, name)
-    failpoints.reach(Point.RUN_STEPPED, name)
+        failpoints.reach(Point.RUN_ADVANCING, name)
+    failpoints.reach(Point.RUN_ADVANCED, name)
     return True
 
 
@@ -113,7 +113,7 @@ def _standing(session: Session, job_ids: Collection[str]) -> Sequence[_Standing]
 
 def _event(job: _Standing, output: Output | None) -> JobChanged:
     if output and output.problem:
-        return JobChanged(job.key, job.attempt, JobState.FAILED, output.problem, hopeless=True)
+        return JobChanged(job.key, job.attempt, JobState.FAILED, output.problem, non_retryable=True)
     return JobChanged(job.key, job.attempt, JobState(job.state), job.reason)
 
 
@@ -130,7 +130,7 @@ def unheard(limit: int) -> list[RunDue]:
     oldest = select(_SIGNAL.c.id).where(_SIGNAL.c.at < before).order_by(_SIGNAL.c.id).limit(limit).cte("oldest")
     with transaction() as session:
         session.execute(
-            delete(_SIGNAL).where(_SIGNAL.c.id == oldest.c.id, ~exists().where(StoredRun.id == _SIGNAL.c.run_id))
+            delete(_SIGNAL).where(_SIGNAL.c.id == oldest.c.id, ~exists().where(RunRow.id == _SIGNAL.c.run_id))
         )
         left = session.scalars(select(_SIGNAL.c.run_id).join(oldest, oldest.c.id == _SIGNAL.c.id))
         return [RunDue(run_id) for run_id in dict.fromkeys(left)]

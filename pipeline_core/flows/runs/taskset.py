@@ -32,7 +32,7 @@ HOST_PORTS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunFacts:
+class RunContext:
     """What all tasks of a run share. `execution_date` is a text in the flow's time zone."""
 
     id: str
@@ -73,7 +73,7 @@ def build(
     task: Task,
     template: Template,
     prepared: Prepared,
-    run: RunFacts,
+    run: RunContext,
     global_env: Mapping[str, str],
     site: Site,
     ports: Sequence[int] = (),
@@ -134,7 +134,7 @@ def _pod(
     template: Template,
     prepared: Prepared,
     began: Start,
-    run: RunFacts,
+    run: RunContext,
     global_env: Mapping[str, str],
     site: Site,
     ports: Sequence[int],
@@ -172,7 +172,7 @@ def _pod(
     return {key: value for key, value in pod.items() if value}
 
 
-def _facts(task: Task, prepared: Prepared, began: Start, run: RunFacts, site: Site) -> Facts:
+def _facts(task: Task, prepared: Prepared, began: Start, run: RunContext, site: Site) -> Facts:
     return Facts(
         run_id=run.id,
         flow_id=run.flow_id,

@@ -20,16 +20,16 @@ from pipeline_core.common.clock import now, parse_rfc3339, rfc3339
 from pipeline_core.common.ids import new_backfill_id
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import BackfillState, StoredBackfill, StoredFlow, StoredRun
+from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.schedule import Schedule, read_moment
 from pipeline_core.flows.runs import engine, repository
 from pipeline_core.flows.schedules import backfill_progress
-from pipeline_core.flows.schedules.scheduling import LOST, course
+from pipeline_core.flows.schedules.scheduling import LOST, schedule_cursor
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors
@@ -75,8 +75,8 @@ class Request:
         for name, text in (("from", self.start), ("to", self.end)):
             try:
                 times.append(read_moment(text, schedule.timezone))
-            except Fault as fault:
-                problems.add(name, str(fault))
+            except NotationError as error:
+                problems.add(name, str(error))
         problems.raise_any()
         begin, end = times
         if end > moment:
@@ -84,8 +84,8 @@ class Request:
             problems.raise_any()
         try:
             return schedule.backfill(begin, end)
-        except Fault as fault:
-            problems.add("from", str(fault))
+        except NotationError as error:
+            problems.add("from", str(error))
             problems.raise_any()
             raise
 
@@ -100,9 +100,9 @@ def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
     """
     with transaction() as session:
         flow = lookup.visible(session, name, actor, lock=True)
-        definition = stored_flow(flow.entry)
+        definition = parse_stored(flow.entry)
         if definition.schedule is None:
-            raise Conflict(f"The flow {flow.written_as} has no schedule: its schedule_type is not crontab.")
+            raise Conflict(f"The flow {flow.document_key} has no schedule: its schedule_type is not crontab.")
         moment = now()
         points = request.points(definition.schedule, moment)
         taken = _taken(session, flow, definition, points, moment)
@@ -114,12 +114,12 @@ def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
         if request.dry_run:
             return planned
         _refuse_second(session, flow)
-        backfill = StoredBackfill(
+        backfill = Backfill(
             id=new_backfill_id(moment),
             flow_id=flow.id,
             points=planned["points"],
-            made=0,
-            again=[],
+            made_count=0,
+            points_to_retry=[],
             stop_on_failure=request.stop_on_failure,
             state=BackfillState.RUNNING,
             reason="",
@@ -128,9 +128,9 @@ def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
         )
         session.add(backfill)
         session.flush()
-        after = {"flow": flow.written_as, "from": request.start, "to": request.end, "points": len(wanted)}
+        after = {"flow": flow.document_key, "from": request.start, "to": request.end, "points": len(wanted)}
         audit.record(session, actor, audit.Action.BACKFILL_START, backfill.id, after=after)
-        backfill_progress.come_on(session, backfill, flow)
+        backfill_progress.advance_locked(session, backfill, flow)
         return {**planned, "backfillID": backfill.id}
 
 
@@ -144,12 +144,10 @@ def act(backfill_id: str, action: Action, actor: Actor) -> None:
     with transaction() as session:
         found = _visible(session, backfill_id, actor)
         # Who begins or resumes a backfill holds the flow, so that there is one at a time.
-        flow = session.scalars(
-            select(StoredFlow).where(StoredFlow.id == found.flow_id).with_for_update(key_share=True)
-        ).one()
+        flow = session.scalars(select(FlowRow).where(FlowRow.id == found.flow_id).with_for_update(key_share=True)).one()
         backfill = session.scalars(
-            select(StoredBackfill)
-            .where(StoredBackfill.id == backfill_id)
+            select(Backfill)
+            .where(Backfill.id == backfill_id)
             .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         ).one()
@@ -165,33 +163,33 @@ def act(backfill_id: str, action: Action, actor: Actor) -> None:
         audit.record(session, actor, tag, backfill_id, before={"state": before}, after={"state": backfill.state})
 
 
-def _stop(session: Session, backfill: StoredBackfill, actor: Actor) -> None:
+def _stop(session: Session, backfill: Backfill, actor: Actor) -> None:
     if backfill.state != BackfillState.RUNNING:
         raise Conflict(f"The backfill {backfill.id} has {backfill.state}; only a running one can be stopped.")
     moment, reason = now(), f"stopped by {actor.name}"
     backfill_progress.finish(backfill, BackfillState.STOPPED, reason, moment)
-    open_runs = select(StoredRun.id).where(StoredRun.backfill_id == backfill.id, StoredRun.finished_at.is_(None))
-    for run_id in session.scalars(open_runs.order_by(StoredRun.id)).all():
+    open_runs = select(RunRow.id).where(RunRow.backfill_id == backfill.id, RunRow.finished_at.is_(None))
+    for run_id in session.scalars(open_runs.order_by(RunRow.id)).all():
         run = repository.lock(session, run_id)
         if not RunState(run.state).final:
-            repository.take_in(session, run, [engine.Stopped(f"the backfill was {reason}")], moment)
+            repository.apply_events(session, run, [engine.RunStopped(f"the backfill was {reason}")], moment)
 
 
-def _resume(session: Session, backfill: StoredBackfill, flow: StoredFlow) -> None:
+def _resume(session: Session, backfill: Backfill, flow: FlowRow) -> None:
     if backfill.state == BackfillState.SUCCEEDED:
         raise Conflict(f"The backfill {backfill.id} has succeeded; there is nothing left of it to resume.")
     _refuse_second(session, flow)
-    backfill.again = [rfc3339(point) for point in _to_do_again(session, backfill)]
+    backfill.points_to_retry = [rfc3339(point) for point in _to_do_again(session, backfill)]
     backfill.state, backfill.reason, backfill.finished_at = BackfillState.RUNNING, "", None
     session.flush()
-    backfill_progress.come_on(session, backfill, flow)
+    backfill_progress.advance_locked(session, backfill, flow)
 
 
-def _to_do_again(session: Session, backfill: StoredBackfill) -> list[datetime]:
+def _to_do_again(session: Session, backfill: Backfill) -> list[datetime]:
     """The points whose runs came to nothing; also the last one, when somebody has cleared its run."""
     states = {point: known["state"] for point, known in _runs(session, backfill).items()}
-    made = [parse_rfc3339(point) for point in backfill.points[: backfill.made]]
-    waited = {parse_rfc3339(point) for point in backfill.again}
+    made = [parse_rfc3339(point) for point in backfill.points[: backfill.made_count]]
+    waited = {parse_rfc3339(point) for point in backfill.points_to_retry}
     return [
         point
         for point in made
@@ -199,41 +197,39 @@ def _to_do_again(session: Session, backfill: StoredBackfill) -> list[datetime]:
     ]
 
 
-def _refuse_second(session: Session, flow: StoredFlow) -> None:
+def _refuse_second(session: Session, flow: FlowRow) -> None:
     other = session.scalar(
-        select(StoredBackfill.id).where(
-            StoredBackfill.flow_id == flow.id, StoredBackfill.state == BackfillState.RUNNING
-        )
+        select(Backfill.id).where(Backfill.flow_id == flow.id, Backfill.state == BackfillState.RUNNING)
     )
     if other:
-        raise Conflict(f"The backfill {other} of the flow {flow.written_as} is running; wait for it, or stop it.")
+        raise Conflict(f"The backfill {other} of the flow {flow.document_key} is running; wait for it, or stop it.")
 
 
 def _taken(
-    session: Session, flow: StoredFlow, definition: Flow, points: list[datetime], moment: datetime
+    session: Session, flow: FlowRow, definition: Flow, points: list[datetime], moment: datetime
 ) -> dict[datetime, dict[str, Any]]:
     """The points that need no run, with what makes it so: the better of two runs, or that the point is due."""
     if not points:
         return {}
-    known = None if flow.paused else course(flow, definition)
+    known = None if flow.paused else schedule_cursor(flow, definition)
     due = {point: {"runID": None, "state": DUE} for point in points if known and known.owes(point, moment)}
     found = session.execute(
-        select(StoredRun.execution_date, StoredRun.id, StoredRun.state)
+        select(RunRow.execution_date, RunRow.id, RunRow.state)
         .where(
-            StoredRun.flow_id == flow.id,
-            StoredRun.trigger.in_((Trigger.SCHEDULE, Trigger.BACKFILL)),
-            StoredRun.execution_date.between(points[0], points[-1]),
-            StoredRun.state.not_in(LOST),
+            RunRow.flow_id == flow.id,
+            RunRow.trigger.in_((Trigger.SCHEDULE, Trigger.BACKFILL)),
+            RunRow.execution_date.between(points[0], points[-1]),
+            RunRow.state.not_in(LOST),
         )
-        .order_by((StoredRun.state == RunState.SUCCEEDED).asc())
+        .order_by((RunRow.state == RunState.SUCCEEDED).asc())
     )
     return {**due, **{point: {"runID": run_id, "state": state} for point, run_id, state in found}}
 
 
-def _visible(session: Session, backfill_id: str, actor: Actor) -> StoredBackfill:
-    backfill = session.get(StoredBackfill, backfill_id)
+def _visible(session: Session, backfill_id: str, actor: Actor) -> Backfill:
+    backfill = session.get(Backfill, backfill_id)
     if backfill and actor.own_only and backfill.runner != actor.name:
-        flow = session.get(StoredFlow, backfill.flow_id)
+        flow = session.get(FlowRow, backfill.flow_id)
         backfill = backfill if flow and actor.sees(flow.creator) else None
     if backfill is None:
         raise NotFound(f"There is no backfill {shown(backfill_id)}.")
@@ -243,7 +239,7 @@ def _visible(session: Session, backfill_id: str, actor: Actor) -> StoredBackfill
 def detail(session: Session, backfill_id: str, actor: Actor) -> dict[str, Any]:
     """A backfill with all its points and their runs. Raises NotFound."""
     backfill = _visible(session, backfill_id, actor)
-    flow = session.get_one(StoredFlow, backfill.flow_id)
+    flow = session.get_one(FlowRow, backfill.flow_id)
     known = _runs(session, backfill)
     nothing = {"runID": None, "state": RunState.WAITING}
     points = [{"point": text, **known.get(parse_rfc3339(text), nothing)} for text in backfill.points]
@@ -253,15 +249,15 @@ def detail(session: Session, backfill_id: str, actor: Actor) -> dict[str, Any]:
 def listing(session: Session, name: str, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
     """A page of the flow's backfills, the newest first, and how many there are (`count_up_to`). Raises NotFound."""
     flow = lookup.visible(session, name, actor)
-    query = select(StoredBackfill).where(StoredBackfill.flow_id == flow.id)
-    page = session.scalars(query.order_by(StoredBackfill.id.desc()).limit(limit).offset(offset))
+    query = select(Backfill).where(Backfill.flow_id == flow.id)
+    page = session.scalars(query.order_by(Backfill.id.desc()).limit(limit).offset(offset))
     return [_summary(backfill, flow) for backfill in page], count_up_to(session, query)
 
 
-def _summary(backfill: StoredBackfill, flow: StoredFlow) -> dict[str, Any]:
+def _summary(backfill: Backfill, flow: FlowRow) -> dict[str, Any]:
     return {
         "id": backfill.id,
-        "flow": flow.written_as,
+        "flow": flow.document_key,
         "state": backfill.state,
         "reason": backfill.reason,
         "stopOnFailure": backfill.stop_on_failure,
@@ -269,22 +265,22 @@ def _summary(backfill: StoredBackfill, flow: StoredFlow) -> dict[str, Any]:
         "from": backfill.points[0] if backfill.points else None,
         "to": backfill.points[-1] if backfill.points else None,
         "total": len(backfill.points),
-        "made": backfill.made,
+        "made": backfill.made_count,
         "createdAt": rfc3339(backfill.created_at),
         "finishedAt": rfc3339(backfill.finished_at),
     }
 
 
-def _runs(session: Session, backfill: StoredBackfill) -> dict[datetime, Mapping[str, Any]]:
+def _runs(session: Session, backfill: Backfill) -> dict[datetime, Mapping[str, Any]]:
     """The runs of its points, whichever backfill has made them."""
     if not backfill.points:
         return {}
     first, last = (parse_rfc3339(backfill.points[place]) for place in (0, -1))
     found = session.execute(
-        select(StoredRun.execution_date, StoredRun.id, StoredRun.state).where(
-            StoredRun.flow_id == backfill.flow_id,
-            StoredRun.trigger == Trigger.BACKFILL,
-            StoredRun.execution_date.between(first, last),
+        select(RunRow.execution_date, RunRow.id, RunRow.state).where(
+            RunRow.flow_id == backfill.flow_id,
+            RunRow.trigger == Trigger.BACKFILL,
+            RunRow.execution_date.between(first, last),
         )
     )
     return {point: {"runID": run_id, "state": state} for point, run_id, state in found}

@@ -19,13 +19,13 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.errors import PipelineError, Unavailable
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import admission, creation
-from pipeline_core.flows.schedules.points import LATE, Course
-from pipeline_core.flows.schedules.scheduling import course, runs_at
+from pipeline_core.flows.schedules.points import LATE, ScheduleCursor
+from pipeline_core.flows.schedules.scheduling import points_with_runs, schedule_cursor
 from pipeline_core.flows.states import Trigger
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ AGAIN_AFTER = timedelta(minutes=1)
 """When a flow is tried again of which no run could be made."""
 
 
-def make_due_runs(seconds: float, *, helping: bool = False) -> int:
+def create_due_runs(seconds: float, *, helping: bool = False) -> int:
     """Make the runs that are owed now, in rounds until nothing is or so much time has passed; how many were made.
 
     Where many are, help is called for: `helping`, it begins at the other end. Raises Unavailable.
@@ -62,35 +62,35 @@ def make_due_runs(seconds: float, *, helping: bool = False) -> int:
     made = 0
     while True:
         moment = now()
-        due = find_due(moment, helping=helping)
+        due = find_due_flows(moment, helping=helping)
         came_on = 0
         for batch in _batches(list(due)):
-            visited, runs_made = make_runs({flow_id: due[flow_id] for flow_id in batch}, moment)
+            visited, runs_made = create_runs({flow_id: due[flow_id] for flow_id in batch}, moment)
             came_on += visited
             made += runs_made
         if not came_on or time.monotonic() > deadline:
             return made
 
 
-def find_due(moment: datetime, *, helping: bool = False) -> dict[str, int]:
+def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]:
     """Flows that owe runs at the moment, in the order of their turn, and for how many points each may be given some."""
     has_open = (
         select(func.count())
         .where(
-            StoredRun.flow_id == StoredFlow.id,
-            StoredRun.trigger == Trigger.SCHEDULE,
-            StoredRun.finished_at.is_(None),
+            RunRow.flow_id == FlowRow.id,
+            RunRow.trigger == Trigger.SCHEDULE,
+            RunRow.finished_at.is_(None),
         )
         .scalar_subquery()
     )
-    query = select(StoredFlow.id, MOST_OPEN - has_open).where(
-        ~StoredFlow.paused,
-        StoredFlow.next_at <= moment,
-        StoredFlow.faulted_at.is_(None) | (StoredFlow.faulted_at <= moment - AGAIN_AFTER),
+    query = select(FlowRow.id, MOST_OPEN - has_open).where(
+        ~FlowRow.paused,
+        FlowRow.next_at <= moment,
+        FlowRow.schedule_error_at.is_(None) | (FlowRow.schedule_error_at <= moment - AGAIN_AFTER),
         has_open < MOST_OPEN,
     )
-    late = StoredFlow.next_at <= moment - LATE
-    order = (StoredFlow.next_at, StoredFlow.id)
+    late = FlowRow.next_at <= moment - LATE
+    order = (FlowRow.next_at, FlowRow.id)
     with transaction() as session:
         on_time = session.execute(query.where(~late).order_by(*order).limit(ON_TIME)).all()
         behind = session.execute(query.where(late).order_by(func.random()).limit(BEHIND)).all()
@@ -100,7 +100,7 @@ def find_due(moment: datetime, *, helping: bool = False) -> dict[str, int]:
     return {flow_id: min(POINTS, room) for flow_id, room in turns}
 
 
-def make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
+def create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
     """Make runs of these flows, for so many points each, and move them on, in one transaction.
 
     How many of the flows were moved on, and how many runs made. A flow that another is at work on is left to it; one that
@@ -116,16 +116,16 @@ def make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
             (flow_id,) = due
             _set_aside(flow_id, error, moment)
             return 1, 0
-    alone = [make_runs({flow_id: most}, moment) for flow_id, most in due.items()]
+    alone = [create_runs({flow_id: most}, moment) for flow_id, most in due.items()]
     return sum(visited for visited, _ in alone), sum(made for _, made in alone)
 
 
 @again_if_contended
 def _make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
     query = (
-        select(StoredFlow)
-        .where(StoredFlow.id.in_(due), ~StoredFlow.paused, StoredFlow.next_at <= moment)
-        .order_by(StoredFlow.next_at)
+        select(FlowRow)
+        .where(FlowRow.id.in_(due), ~FlowRow.paused, FlowRow.next_at <= moment)
+        .order_by(FlowRow.next_at)
         .with_for_update(skip_locked=True, key_share=True)
     )
     # Flows and runs are written back together at the end, not one by one before each query.
@@ -140,21 +140,23 @@ def _make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
 @again_if_contended
 def _set_aside(flow_id: str, error: Exception, moment: datetime) -> None:
     if isinstance(error, PipelineError):
-        fault = error.message
-        log.warning("a schedule is set aside for a while", flow_id=flow_id, fault=fault)
+        reason = error.message
+        log.warning("no run of the schedule can be created", flow_id=flow_id, reason=reason)
     else:
-        fault = f"A run could not be made: {type(error).__name__}."
-        log.error("a scheduled run could not be made", flow_id=flow_id, exc_info=error)
+        reason = f"A run could not be made: {type(error).__name__}."
+        log.error("creating a scheduled run failed", flow_id=flow_id, exc_info=error)
     with transaction() as session:
-        session.execute(update(StoredFlow).where(StoredFlow.id == flow_id).values(fault=fault, faulted_at=moment))
+        session.execute(
+            update(FlowRow).where(FlowRow.id == flow_id).values(schedule_error=reason, schedule_error_at=moment)
+        )
 
 
-def _make(session: Session, flow: StoredFlow, limit: int, moment: datetime) -> int:
+def _make(session: Session, flow: FlowRow, limit: int, moment: datetime) -> int:
     """Make at most so many runs that the flow owes, oldest first, and move it on; how many were made."""
-    if flow.fault:
-        flow.fault, flow.faulted_at = "", None
-    definition = stored_flow(flow.entry)
-    known = course(flow, definition)
+    if flow.schedule_error:
+        flow.schedule_error, flow.schedule_error_at = "", None
+    definition = parse_stored(flow.entry)
+    known = schedule_cursor(flow, definition)
     if known is None:
         flow.next_at = None
         return 0
@@ -167,15 +169,15 @@ def _make(session: Session, flow: StoredFlow, limit: int, moment: datetime) -> i
     return len(made)
 
 
-def _lacking(session: Session, flow: StoredFlow, owed: Sequence[datetime], moment: datetime) -> list[datetime]:
+def _lacking(session: Session, flow: FlowRow, owed: Sequence[datetime], moment: datetime) -> list[datetime]:
     if len(owed) == 1 and owed[0] > moment - LATE:
         # One that has only just come has none; and if it had, it would be found when the run is made.
         return list(owed)
-    have = runs_at(session, flow, owed)
+    have = points_with_runs(session, flow, owed)
     return [point for point in owed if point not in have]
 
 
-def _run(session: Session, flow: StoredFlow, definition: Flow, point: datetime) -> bool:
+def _run(session: Session, flow: FlowRow, definition: Flow, point: datetime) -> bool:
     """Whether a run was made for this point; there may have been one. Its start is the caller's to see to."""
     made = creation.create(
         session,
@@ -189,7 +191,7 @@ def _run(session: Session, flow: StoredFlow, definition: Flow, point: datetime) 
     return made is not None
 
 
-def _after(known: Course, owed: Sequence[datetime], moment: datetime) -> datetime | None:
+def _after(known: ScheduleCursor, owed: Sequence[datetime], moment: datetime) -> datetime | None:
     """Where a flow goes on that lacks no run of these points: with the last of them, when there may be more."""
     return owed[-1] if len(owed) == SEARCHED else next(known.upcoming(moment), None)
 

@@ -15,7 +15,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Course:
+class ScheduleCursor:
     """How far a schedule has come. All instants are aware.
 
     `next_at` is the earliest point that may lack a run, `since` when the schedule was set. Points up to `replay_until` are

@@ -14,12 +14,12 @@ from pipeline_core.auth import audit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.errors import Conflict, PipelineError
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.schedules.points import LATE, Course, first_from
+from pipeline_core.flows.schedules.points import LATE, ScheduleCursor, first_from
 from pipeline_core.flows.states import RunState, Trigger
 
 MOST_MISSED = 10_000
@@ -32,7 +32,7 @@ LOST = (RunState.FAILED, RunState.STOPPED, RunState.EXPIRED)
 """States in which a run has done nothing for its point."""
 
 
-def rescheduled(flow: StoredFlow, before: Flow | None, after: Flow, moment: datetime, *, imported: bool) -> None:
+def apply_definition(flow: FlowRow, before: Flow | None, after: Flow, moment: datetime, *, imported: bool) -> None:
     """Set on a flow's row what follows for its schedule from the definition that it has since `moment`.
 
     `before` is the definition that it had, None for a new flow. Nothing changes for a schedule that stays as it is. One
@@ -40,7 +40,7 @@ def rescheduled(flow: StoredFlow, before: Flow | None, after: Flow, moment: date
     `imported`. A start that alone was moved back lets the points be made up that have no run; one moved on lets those be
     that it passes.
     """
-    flow.fault, flow.faulted_at = "", None
+    flow.schedule_error, flow.schedule_error_at = "", None
     if after.schedule is None:
         flow.paused, flow.scheduled_since, flow.next_at, flow.replay_until = False, None, None, None
         return
@@ -57,11 +57,11 @@ def rescheduled(flow: StoredFlow, before: Flow | None, after: Flow, moment: date
     flow.paused = flow.paused or imported
 
 
-def course(flow: StoredFlow, definition: Flow) -> Course | None:
+def schedule_cursor(flow: FlowRow, definition: Flow) -> ScheduleCursor | None:
     """How far the flow's schedule has come; None without one, and when the calendar has no more points for it."""
     if definition.schedule is None or flow.next_at is None:
         return None
-    return Course(
+    return ScheduleCursor(
         schedule=definition.schedule,
         next_at=flow.next_at,
         since=flow.scheduled_since or flow.next_at,
@@ -70,17 +70,17 @@ def course(flow: StoredFlow, definition: Flow) -> Course | None:
     )
 
 
-def runs_at(session: Session, flow: StoredFlow, points: Iterable[datetime]) -> set[datetime]:
+def points_with_runs(session: Session, flow: FlowRow, points: Iterable[datetime]) -> set[datetime]:
     """Those of these points that have a run: a scheduled one, or a backfill's that is under way or has succeeded."""
     known = list(points)
     if not known:
         return set()
-    found = select(StoredRun.execution_date).where(
-        StoredRun.flow_id == flow.id,
-        StoredRun.execution_date.between(min(known), max(known)),
+    found = select(RunRow.execution_date).where(
+        RunRow.flow_id == flow.id,
+        RunRow.execution_date.between(min(known), max(known)),
         or_(
-            StoredRun.trigger == Trigger.SCHEDULE,
-            (StoredRun.trigger == Trigger.BACKFILL) & StoredRun.state.not_in(LOST),
+            RunRow.trigger == Trigger.SCHEDULE,
+            (RunRow.trigger == Trigger.BACKFILL) & RunRow.state.not_in(LOST),
         ),
     )
     return set(known) & set(session.scalars(found))
@@ -94,7 +94,7 @@ def pause(name: str, actor: Actor) -> None:
         if flow.paused:
             return
         flow.paused = True
-        audit.record(session, actor, audit.Action.FLOW_PAUSE, flow.written_as)
+        audit.record(session, actor, audit.Action.FLOW_PAUSE, flow.document_key)
 
 
 @again_if_contended
@@ -111,39 +111,39 @@ def resume(name: str, actor: Actor, *, replay: bool = False) -> None:
         moment = now()
         if replay:
             flow.replay_until = moment
-        elif known := course(flow, stored_flow(flow.entry)):
+        elif known := schedule_cursor(flow, parse_stored(flow.entry)):
             flow.next_at = first_from(known.schedule, max(known.next_at, moment))
             flow.replay_until = None
-        flow.paused, flow.fault, flow.faulted_at = False, "", None
+        flow.paused, flow.schedule_error, flow.schedule_error_at = False, "", None
         audit.record(
             session,
             actor,
             audit.Action.FLOW_RESUME,
-            flow.written_as,
+            flow.document_key,
             after={"replay": replay, "nextAt": rfc3339(flow.next_at)},
         )
 
 
-def _scheduled(session: Session, name: str, actor: Actor) -> StoredFlow:
+def _scheduled(session: Session, name: str, actor: Actor) -> FlowRow:
     flow = lookup.visible(session, name, actor, lock=True)
     if flow.scheduled_since is None:
-        raise Conflict(f"The flow {flow.written_as} has no schedule: its schedule_type is not crontab.")
+        raise Conflict(f"The flow {flow.document_key} has no schedule: its schedule_type is not crontab.")
     return flow
 
 
-def upcoming(session: Session, flow: StoredFlow, count: int, moment: datetime) -> dict[str, Any]:
+def upcoming(session: Session, flow: FlowRow, count: int, moment: datetime) -> dict[str, Any]:
     """How the flow's schedule stands, as the API shows it: the next `count` points, and what was missed until the moment.
 
     Missed are the points that have no run though their time is over: all of them while the schedule is paused; else those
     that are being made up.
     """
     try:
-        definition, fault = stored_flow(flow.entry), flow.fault
+        definition, fault = parse_stored(flow.entry), flow.schedule_error
     except PipelineError as error:
         definition, fault = None, error.message
-    known = course(flow, definition) if definition else None
+    known = schedule_cursor(flow, definition) if definition else None
     return {
-        "flow": flow.written_as,
+        "flow": flow.document_key,
         "paused": flow.paused,
         "cron": definition.schedule.cron if definition and definition.schedule else None,
         "timezone": definition.timezone if definition else None,
@@ -155,10 +155,10 @@ def upcoming(session: Session, flow: StoredFlow, count: int, moment: datetime) -
     }
 
 
-def _missed(session: Session, flow: StoredFlow, known: Course, moment: datetime) -> dict[str, Any]:
+def _missed(session: Session, flow: FlowRow, known: ScheduleCursor, moment: datetime) -> dict[str, Any]:
     points = known.passed(moment) if flow.paused else known.owed(moment)
     over = [point for point in islice(points, MOST_MISSED + 1) if flow.paused or point <= moment - LATE]
-    have = runs_at(session, flow, over)
+    have = points_with_runs(session, flow, over)
     return _counted([point for point in over if point not in have], exact=len(over) <= MOST_MISSED)
 
 

@@ -19,11 +19,11 @@ from pipeline_core.auth.audit import Action
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import Delivery, StoredFlow, StoredRun
+from pipeline_core.database.models import Delivery, FlowRow, RunRow
 from pipeline_core.errors import Conflict, Forbidden, WrongParameter
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
-from pipeline_core.flows.definition.documents import Creators, Definition, stored_flow
+from pipeline_core.flows.definition.documents import Creators, Definition, parse_stored
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import scheduling
@@ -39,7 +39,7 @@ def create(session: Session, raw: object, actor: Actor) -> str:
     """
     definition = _read_entry(session, raw, actor)
     if other := _by_key(session, [definition.flow.key]):
-        raise Conflict(f"There is a flow {shown(other[definition.flow.key].written_as)} already; PUT replaces it.")
+        raise Conflict(f"There is a flow {shown(other[definition.flow.key].document_key)} already; PUT replaces it.")
     _add(session, definition, actor, imported=False)
     return definition.flow.name
 
@@ -55,7 +55,7 @@ def replace(session: Session, name: str, raw: object, actor: Actor) -> None:
         raise WrongParameter(f"pipeline.name: {problem}", errors={"pipeline.name": [problem]})
     row = _own(session, name, actor)
     # The document's key is as it was imported: an entry has none.
-    _replace(session, row, definition, row.written_as, actor, imported=False)
+    _replace(session, row, definition, row.document_key, actor, imported=False)
 
 
 def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
@@ -70,7 +70,7 @@ def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
     rows = _by_key(session, list(definitions))
     for row in rows.values():
         if not actor.sees(row.creator):
-            raise Forbidden(f"The flow {shown(row.written_as)} was created by somebody else.")
+            raise Forbidden(f"The flow {shown(row.document_key)} was created by somebody else.")
     for key, definition in definitions.items():
         if key in rows:
             _replace(session, rows[key], definition, definition.key, actor, imported=True)
@@ -84,8 +84,8 @@ def export(session: Session, names: Sequence[str], actor: Actor) -> dict[str, An
     if names:
         rows = [lookup.visible(session, name, actor) for name in dict.fromkeys(map(identity, names))]
     else:
-        rows = list(session.scalars(select(StoredFlow).where(*_seen(actor)).order_by(StoredFlow.key.collate("C"))))
-    return documents.document((row.written_as, row.entry) for row in rows)
+        rows = list(session.scalars(select(FlowRow).where(*_seen(actor)).order_by(FlowRow.key.collate("C"))))
+    return documents.document((row.document_key, row.entry) for row in rows)
 
 
 def delete(session: Session, name: str, actor: Actor) -> None:
@@ -93,30 +93,30 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     lookup.take_turn(session)
     # Also keeps everybody from starting a run of it: a run's row holds on to the flow's.
     row = _own(session, name, actor)
-    runs = StoredRun.flow_id == row.id
-    session.execute(sql_delete(Delivery).where(Delivery.subject_id.in_(select(StoredRun.id).where(runs))))
-    session.execute(sql_delete(StoredRun).where(runs, StoredRun.finished_at.is_not(None)))
+    runs = RunRow.flow_id == row.id
+    session.execute(sql_delete(Delivery).where(Delivery.subject_id.in_(select(RunRow.id).where(runs))))
+    session.execute(sql_delete(RunRow).where(runs, RunRow.finished_at.is_not(None)))
     if session.scalar(select(exists().where(runs))):
-        raise Conflict(f"The flow {shown(row.written_as)} has runs that have not ended; stop them first.")
+        raise Conflict(f"The flow {shown(row.document_key)} has runs that have not ended; stop them first.")
     audit.record(session, actor, Action.FLOW_DELETE, row.key, before=_noted(row))
     session.delete(row)
 
 
 def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
     """A page of the flows that the actor sees, by name, and how many there are (`count_up_to`)."""
-    pipeline = StoredFlow.entry["pipeline"]
+    pipeline = FlowRow.entry["pipeline"]
     query = select(
-        StoredFlow.creator,
-        StoredFlow.created_at,
-        StoredFlow.updated_at,
-        StoredFlow.paused,
-        StoredFlow.next_at,
-        StoredFlow.fault,
+        FlowRow.creator,
+        FlowRow.created_at,
+        FlowRow.updated_at,
+        FlowRow.paused,
+        FlowRow.next_at,
+        FlowRow.schedule_error,
         *(pipeline[name].as_string().label(name) for name in ("name", "describe", "project")),
         *(pipeline[name].as_string().label(name) for name in ("schedule_type", "cron_time", "timezone")),
-        func.json_array_length(StoredFlow.entry["tasks"]).label("tasks"),
+        func.json_array_length(FlowRow.entry["tasks"]).label("tasks"),
     ).where(*_seen(actor))
-    rows = session.execute(query.order_by(StoredFlow.key.collate("C")).limit(limit).offset(offset))
+    rows = session.execute(query.order_by(FlowRow.key.collate("C")).limit(limit).offset(offset))
     found = [
         {
             "name": row.name,
@@ -128,13 +128,13 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
             "timezone": row.timezone or "UTC",
             "paused": row.paused,
             "nextAt": rfc3339(row.next_at),
-            "fault": row.fault,
+            "fault": row.schedule_error,
             "createdAt": rfc3339(row.created_at),
             "updatedAt": rfc3339(row.updated_at),
         }
         for row in rows
     ]
-    return found, count_up_to(session, select(StoredFlow.id).where(*_seen(actor)))
+    return found, count_up_to(session, select(FlowRow.id).where(*_seen(actor)))
 
 
 def _read_entry(session: Session, raw: object, actor: Actor) -> Definition:
@@ -147,55 +147,55 @@ def _creators(session: Session, actor: Actor) -> Creators:
     """Who created a flow; the actor, where it is new."""
 
     def creator(key: str) -> str:
-        return session.scalar(select(StoredFlow.creator).where(StoredFlow.key == key)) or actor.name
+        return session.scalar(select(FlowRow.creator).where(FlowRow.key == key)) or actor.name
 
     return creator
 
 
-def _own(session: Session, name: str, actor: Actor) -> StoredFlow:
+def _own(session: Session, name: str, actor: Actor) -> FlowRow:
     """The flow, for a change: nobody else changes it or starts a run of it until the transaction ends."""
     lookup.visible(session, name, actor)
     return _by_key(session, [identity(name)])[identity(name)]
 
 
-def _by_key(session: Session, keys: Sequence[str]) -> dict[str, StoredFlow]:
+def _by_key(session: Session, keys: Sequence[str]) -> dict[str, FlowRow]:
     """The flows of these keys, locked in one order."""
-    query = select(StoredFlow).where(StoredFlow.key.in_(keys)).order_by(StoredFlow.id).with_for_update()
+    query = select(FlowRow).where(FlowRow.key.in_(keys)).order_by(FlowRow.id).with_for_update()
     return {row.key: row for row in session.scalars(query.execution_options(populate_existing=True))}
 
 
 def _add(session: Session, definition: Definition, actor: Actor, *, imported: bool) -> None:
     moment = now()
-    row = StoredFlow(
+    row = FlowRow(
         id=new_flow_id(moment),
         key=definition.flow.key,
-        written_as=definition.key,
+        document_key=definition.key,
         entry=definition.entry,
         creator=actor.name,
         created_at=moment,
         updated_at=moment,
         paused=False,
     )
-    scheduling.rescheduled(row, None, definition.flow, moment, imported=imported)
+    scheduling.apply_definition(row, None, definition.flow, moment, imported=imported)
     session.add(row)
     audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_noted(row))
 
 
 def _replace(
-    session: Session, row: StoredFlow, definition: Definition, written_as: str, actor: Actor, *, imported: bool
+    session: Session, row: FlowRow, definition: Definition, document_key: str, actor: Actor, *, imported: bool
 ) -> None:
     moment = now()
-    before, noted = stored_flow(row.entry), _noted(row)
-    row.written_as, row.entry, row.updated_at = written_as, definition.entry, moment
-    scheduling.rescheduled(row, before, definition.flow, moment, imported=imported)
+    before, noted = parse_stored(row.entry), _noted(row)
+    row.document_key, row.entry, row.updated_at = document_key, definition.entry, moment
+    scheduling.apply_definition(row, before, definition.flow, moment, imported=imported)
     audit.record(session, actor, Action.FLOW_REPLACE, row.key, before=noted, after=_noted(row))
 
 
-def _noted(row: StoredFlow) -> dict[str, Any]:
+def _noted(row: FlowRow) -> dict[str, Any]:
     """What the audit log has of a flow: its texts may hold what is nobody's business."""
     pipeline = row.entry["pipeline"]
     return {"tasks": len(row.entry["tasks"]), "cronTime": pipeline.get("cron_time") or None, "paused": row.paused}
 
 
 def _seen(actor: Actor) -> list[ColumnElement[bool]]:
-    return [StoredFlow.creator == actor.name] if actor.own_only else []
+    return [FlowRow.creator == actor.name] if actor.own_only else []

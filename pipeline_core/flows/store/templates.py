@@ -17,7 +17,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.audit import Action
 from pipeline_core.common.clock import now
 from pipeline_core.database.engine import to_json
-from pipeline_core.database.models import StoredFlow, TemplateRevision
+from pipeline_core.database.models import FlowRow, TemplateRevision
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows.definition.catalogue import BUILT_IN
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS
@@ -96,9 +96,9 @@ def _revise(session: Session, name: str, document: Any, action: Action, actor: A
 def _users(session: Session, name: str) -> list[str]:
     """The first flows that have a task of that template; one more than are shown, when there are so many."""
     spellings = [name, *(alias for alias, known in ALIASES.items() if known == name)]
-    task = func.json_array_elements(StoredFlow.entry["tasks"]).table_valued("value").render_derived()
+    task = func.json_array_elements(FlowRow.entry["tasks"]).table_valued("value").render_derived()
     uses = select(task.c.value).where(task.c.value.op("->>")(TEMPLATE_KEYS[0]).in_(spellings)).exists()
-    query = select(StoredFlow.written_as).where(uses).order_by(StoredFlow.key).limit(SHOWN_FLOWS + 1)
+    query = select(FlowRow.document_key).where(uses).order_by(FlowRow.key).limit(SHOWN_FLOWS + 1)
     return list(session.scalars(query))
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredFlow, TemplateRevision
+from pipeline_core.database.models import FlowRow, TemplateRevision
 from pipeline_core.flows.definition.documents import written
 from pipeline_core.flows.store import flows as flow_store
 from pipeline_core.flows.store import templates as template_store
@@ -303,5 +303,5 @@ def test_a_flow_that_was_stored_is_the_document_that_was_sent(admin: Any) -> Non
     given = entry("a", expand=[{"x": 1.5, "y": None}], parameter={"é": "ü"})
     admin.payload("POST", "/v1/flows/import", **sent({"A": given}))
     with transaction() as session:
-        row = session.scalars(select(StoredFlow)).one()
-    assert (row.key, row.written_as, row.entry, row.id[0]) == ("a", "A", given, "f")
+        row = session.scalars(select(FlowRow)).one()
+    assert (row.key, row.document_key, row.entry, row.id[0]) == ("a", "A", given, "f")

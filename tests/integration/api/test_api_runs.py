@@ -14,7 +14,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogLine, LogQuery
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction, wakeups
-from pipeline_core.database.models import RunDocument
+from pipeline_core.database.models import RunDefinitionRow
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.flows.runs import logs
 from pipeline_core.states import JobState
@@ -183,7 +183,7 @@ def test_a_run_goes_on_with_what_it_began_with(admin: Any, engine: Engine, start
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     assert '"image":"before"' in admin("GET", f"/v1/job/config/{engine.jobs(run_id, 'b')[0]}").text
     with transaction() as session:
-        document = session.scalars(select(RunDocument).where(RunDocument.run_id == run_id)).one()
+        document = session.scalars(select(RunDefinitionRow).where(RunDefinitionRow.run_id == run_id)).one()
     assert [*document.templates] == ["t"]
     assert document.templates["t"]["image_name"] == "before"
 

@@ -13,9 +13,9 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredFlow
-from pipeline_core.flows.definition.documents import stored_flow
-from pipeline_core.flows.schedules.scheduling import rescheduled
+from pipeline_core.database.models import FlowRow
+from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.schedules.scheduling import apply_definition
 from tests.integration.api.conftest import Client
 
 SCHEDULE = "/v1/flows/sales/schedule"
@@ -29,18 +29,18 @@ def add(name: str, *, cron: str | None = "0 0 * * *", creator: str = "ada", impo
         "pipeline": {"name": name, "cronjob_start_time": "2026-03-01 00:00:00", **schedule},
         "tasks": [{"name": "only", "job_templete": "logical"}],
     }
-    definition, moment = stored_flow(entry), now()
-    row = StoredFlow(
+    definition, moment = parse_stored(entry), now()
+    row = FlowRow(
         id=new_flow_id(moment),
         key=definition.key,
-        written_as=name,
+        document_key=name,
         entry=entry,
         creator=creator,
         created_at=moment,
         updated_at=moment,
         paused=False,
     )
-    rescheduled(row, None, definition, moment, imported=imported)
+    apply_definition(row, None, definition, moment, imported=imported)
     with transaction() as session:
         session.add(row)
 

@@ -205,9 +205,9 @@ def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin:
 def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) -> None:
     alive()
     begin(store(entry("counted", {"a": []})))
-    store(entry("paused", {"a": []}), fault="no", faulted_at=now(), paused=True)
+    store(entry("paused", {"a": []}), schedule_error="no", schedule_error_at=now(), paused=True)
     assert admin.payload("GET", "/v1/status")["problems"] == []
-    store(entry("faulty", {"a": []}), fault="no", faulted_at=now())
+    store(entry("faulty", {"a": []}), schedule_error="no", schedule_error_at=now())
     found = numbers()
     assert (found['pipeline_runs{state="waiting"}'], found['pipeline_runs{state="failed"}']) == (1, 0)
     assert found["pipeline_schedules_failing"] == 1

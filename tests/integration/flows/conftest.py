@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from pipeline_core.database import transaction, wakeups
-from pipeline_core.database.models import Job, JobDocument, StoredRun, StoredTask, TaskAttempt
+from pipeline_core.database.models import Job, JobDocument, RunRow, TaskAttempt, TaskRunRow
 from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.runs import admission, steps
 from pipeline_core.jobs import lifecycle
@@ -57,13 +57,13 @@ class Engine:
             query = select(TaskAttempt.job_id).where(TaskAttempt.run_id == run_id, TaskAttempt.key == task)
             return [job for job in session.scalars(query.order_by(TaskAttempt.attempt)) if job]
 
-    def run(self, run_id: str) -> StoredRun:
+    def run(self, run_id: str) -> RunRow:
         with transaction() as session:
-            return session.get_one(StoredRun, run_id)
+            return session.get_one(RunRow, run_id)
 
-    def tasks(self, run_id: str) -> dict[str, StoredTask]:
+    def tasks(self, run_id: str) -> dict[str, TaskRunRow]:
         with transaction() as session:
-            query = select(StoredTask).where(StoredTask.run_id == run_id).order_by(StoredTask.position)
+            query = select(TaskRunRow).where(TaskRunRow.run_id == run_id).order_by(TaskRunRow.position)
             return {task.key: task for task in session.scalars(query)}
 
     def states(self, run_id: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import engine as database
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows.runs import admission, control
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
@@ -22,7 +22,7 @@ ADMIN = Actor(name="admin", admin=True)
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def points(flow: StoredFlow, count: int, trigger: Trigger = Trigger.SCHEDULE) -> list[str]:
+def points(flow: FlowRow, count: int, trigger: Trigger = Trigger.SCHEDULE) -> list[str]:
     """Runs for so many points of a schedule."""
     return [begin(flow, trigger, execution_date=FIRST + timedelta(days=day)) for day in range(count)]
 
@@ -95,7 +95,7 @@ def test_a_long_past_is_not_read(engine: Engine) -> None:
     flow = store(entry("long", {"a": []}, depends_on_past=True, expired_limit=3))
     with transaction() as session:
         session.add_all(
-            StoredRun(
+            RunRow(
                 id=new_run_id(FIRST + timedelta(hours=hour)),
                 flow_id=flow.id,
                 trigger=Trigger.SCHEDULE,

@@ -7,7 +7,7 @@ import pytest
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import AuditEntry, StoredRun
+from pipeline_core.database.models import AuditEntry, RunRow
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control, creation, queries
 from pipeline_core.flows.states import RunState, TaskState, Trigger
@@ -40,7 +40,7 @@ def test_wrong_variables_start_nothing(engine: Engine, variables: dict[str, obje
     with pytest.raises(WrongParameter, match=said):
         begin(flow, variables=variables)
     with transaction() as session:
-        assert queries.listing(session, ADMIN, flow=flow.written_as, limit=10) == ([], 0)
+        assert queries.listing(session, ADMIN, flow=flow.document_key, limit=10) == ([], 0)
 
 
 def test_a_point_of_the_schedule_is_run_once_and_a_person_as_often_as_they_wish(engine: Engine) -> None:
@@ -195,7 +195,7 @@ def test_lists_are_filtered_and_cut_the_newest_first(engine: Engine) -> None:
     flow = store(entry("Listed_here", {"a": []}))
     ids = [begin(flow) for _ in range(3)]
     with transaction() as session:
-        session.get_one(StoredRun, ids[0]).state = RunState.FAILED
+        session.get_one(RunRow, ids[0]).state = RunState.FAILED
     begin(flow, Trigger.TASK, only="a")
     with transaction() as session:
         found, count = queries.listing(session, ADMIN, flow="listed-HERE", triggers=[Trigger.MANUAL], limit=2, offset=1)

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Job, RunSignal, StoredRun, TaskAttempt, TemplateRevision
+from pipeline_core.database.models import Cleanup, Job, RunRow, RunSignal, TaskAttempt, TemplateRevision
 from pipeline_core.database.wakeups import FlowDue, RunDue
 from pipeline_core.flows.runs import admission, attempts, control, ports, steps
 from pipeline_core.jobs import lifecycle
@@ -39,7 +39,7 @@ def stands(engine: Engine, run_id: str) -> dict[str, object]:
 def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
     run_id = begin(store(entry("crowd", {task: [] for task in WIDE}, parallelism=100)))
     with transaction() as session:
-        flow_id = session.get_one(StoredRun, run_id).flow_id
+        flow_id = session.get_one(RunRow, run_id).flow_id
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(admission.admit, [flow_id] * 8))
         list(pool.map(steps.advance, [run_id] * 16))
@@ -101,7 +101,7 @@ def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine:
     engine.go()
     assert jobs_by_name(run_id) == Counter()
     with transaction() as session:
-        assert session.scalars(select(TaskAttempt.owed).where(TaskAttempt.run_id == run_id)).all() == [False]
+        assert session.scalars(select(TaskAttempt.pending).where(TaskAttempt.run_id == run_id)).all() == [False]
 
 
 def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:

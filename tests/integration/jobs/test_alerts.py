@@ -14,8 +14,8 @@ from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id, new_run_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Delivery, DeliveryStatus, StoredFlow, StoredRun
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.database.models import Delivery, DeliveryStatus, FlowRow, RunRow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.runs import alerts as run_alerts
 from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import alerts, deliveries
@@ -55,14 +55,14 @@ def a_run() -> str:
     flow_id, run_id = new_flow_id(moment), new_run_id(moment)
     with transaction() as session:
         session.add(
-            StoredFlow(
-                id=flow_id, key=flow_id, written_as="nightly", entry=ENTRY, creator="ada", created_at=moment,
+            FlowRow(
+                id=flow_id, key=flow_id, document_key="nightly", entry=ENTRY, creator="ada", created_at=moment,
                 updated_at=moment,
             )
         )  # fmt: skip
         session.flush()
         session.add(
-            StoredRun(
+            RunRow(
                 id=run_id, flow_id=flow_id, trigger="schedule", execution_date=moment, state=RunState.WAITING,
                 creator="ada", runner="ada", created_at=moment,
             )
@@ -72,9 +72,9 @@ def a_run() -> str:
 
 def comes_to(run_id: str, state: RunState) -> None:
     with transaction() as session:
-        run = session.get_one(StoredRun, run_id)
+        run = session.get_one(RunRow, run_id)
         run.state = state
-        run_alerts.tell(session, run, stored_flow(ENTRY), now())
+        run_alerts.tell(session, run, parse_stored(ENTRY), now())
 
 
 def deliver_due() -> list[DeliveryStatus | None]:

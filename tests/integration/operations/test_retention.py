@@ -20,6 +20,7 @@ from pipeline_core.database.models import (
     Delivery,
     DeliveryStatus,
     Event,
+    FlowRow,
     Heartbeat,
     IdempotencyKey,
     Job,
@@ -27,12 +28,11 @@ from pipeline_core.database.models import (
     JobResult,
     PortLease,
     Replica,
+    RunRow,
     RunSignal,
     Step,
-    StoredFlow,
-    StoredRun,
-    StoredTask,
     TaskAttempt,
+    TaskRunRow,
     TrailEntry,
 )
 from pipeline_core.operations import retention
@@ -150,19 +150,19 @@ def store_run(ended: timedelta | None, *, told: str = DeliveryStatus.DELIVERED) 
     flow_id, run_id = new_flow_id(began), new_run_id(began)
     with transaction() as session:
         session.add(
-            StoredFlow(
-                id=flow_id, key=flow_id, written_as="f", entry={}, creator="u", created_at=began, updated_at=began
+            FlowRow(
+                id=flow_id, key=flow_id, document_key="f", entry={}, creator="u", created_at=began, updated_at=began
             )
         )
         session.flush()
         session.add(
-            StoredRun(
+            RunRow(
                 id=run_id, flow_id=flow_id, trigger="manual", execution_date=began, state="succeeded", creator="u",
                 runner="u", created_at=began, finished_at=moment - ended if ended else None,
             )
         )  # fmt: skip
         session.flush()
-        session.add(StoredTask(run_id=run_id, key="t", position=0, name="t", state="succeeded"))
+        session.add(TaskRunRow(run_id=run_id, key="t", position=0, name="t", state="succeeded"))
         session.add(
             Delivery(
                 id=new_delivery_id(began), subject_id=run_id, sequence=1, plugin_key="alerts", body={}, status=told,
@@ -177,8 +177,8 @@ def test_an_old_run_goes_with_its_tasks_and_its_alerts(cluster: Cluster) -> None
     kept = {store_run(timedelta(days=89)), store_run(None), store_run(OLD, told=DeliveryStatus.WAITING)}
     assert retention.enforce(100) == 1
     with transaction() as session:
-        assert set(session.scalars(select(StoredRun.id))) == kept
-        assert set(session.scalars(select(StoredTask.run_id))) == kept
+        assert set(session.scalars(select(RunRow.id))) == kept
+        assert set(session.scalars(select(TaskRunRow.run_id))) == kept
         assert set(session.scalars(select(Delivery.subject_id))) == kept
 
 

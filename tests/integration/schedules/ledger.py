@@ -12,9 +12,9 @@ from sqlalchemy import select
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import StoredFlow, StoredRun
+from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.runs import admission, engine, repository
 from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
 from pipeline_core.flows.states import RunState, Trigger
@@ -42,19 +42,19 @@ class Ledger:
     def add(self, name: str, *, imported: bool = False, creator: str = "ada", **pipeline: Any) -> str:
         """Create a flow; its ID."""
         document = entry(name, **pipeline)
-        definition = stored_flow(document)
+        definition = parse_stored(document)
         moment = self.clock.moment
-        row = StoredFlow(
+        row = FlowRow(
             id=new_flow_id(moment),
             key=definition.key,
-            written_as=name,
+            document_key=name,
             entry=document,
             creator=creator,
             created_at=moment,
             updated_at=moment,
             paused=False,
         )
-        scheduling.rescheduled(row, None, definition, moment, imported=imported)
+        scheduling.apply_definition(row, None, definition, moment, imported=imported)
         with transaction() as session:
             session.add(row)
         return row.id
@@ -64,8 +64,8 @@ class Ledger:
         document = entry(name, **pipeline)
         with transaction() as session:
             row = lookup.visible(session, name, ADA, lock=True)
-            before, row.entry = stored_flow(row.entry), document
-            scheduling.rescheduled(row, before, stored_flow(document), self.clock.moment, imported=imported)
+            before, row.entry = parse_stored(row.entry), document
+            scheduling.apply_definition(row, before, parse_stored(document), self.clock.moment, imported=imported)
 
     def change(self, name: str, **columns: Any) -> None:
         """Write into a flow's row, whatever that makes of it."""
@@ -74,20 +74,20 @@ class Ledger:
             for column, value in columns.items():
                 setattr(row, column, value)
 
-    def row(self, name: str) -> StoredFlow:
+    def row(self, name: str) -> FlowRow:
         with transaction() as session:
             return lookup.visible(session, name, ADA)
 
     def tick(self, seconds: float = 0) -> int:
         """What the tick does; so many runs were made."""
-        return firing.make_due_runs(seconds)
+        return firing.create_due_runs(seconds)
 
-    def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[StoredRun]:
+    def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[RunRow]:
         """The flow's runs by date."""
         with transaction() as session:
             flow = lookup.visible(session, name, ADA)
-            query = select(StoredRun).where(StoredRun.flow_id == flow.id, StoredRun.trigger == trigger)
-            return list(session.scalars(query.order_by(StoredRun.execution_date)))
+            query = select(RunRow).where(RunRow.flow_id == flow.id, RunRow.trigger == trigger)
+            return list(session.scalars(query.order_by(RunRow.execution_date)))
 
     def points(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[str]:
         """The dates of the flow's runs."""
@@ -100,9 +100,9 @@ class Ledger:
         """Let those start that may."""
         admission.admit(self.row(name).id)
 
-    def come_on(self, name: str) -> None:
+    def advance(self, name: str) -> None:
         """Let the flow's backfill come on, and its runs start."""
-        backfill_progress.look_at(self.row(name).id)
+        backfill_progress.advance(self.row(name).id)
         self.admit(name)
 
     def end(self, run_id: str, state: JobState = JobState.SUCCEEDED) -> None:
@@ -111,7 +111,7 @@ class Ledger:
             run = repository.lock(session, run_id)
             stands = repository.read(session, run)
             attempt = stands.tasks["only"].attempt
-            repository.take_in(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
+            repository.apply_events(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
 
     def end_running(self, name: str, state: JobState = JobState.SUCCEEDED, trigger: Trigger = Trigger.SCHEDULE) -> None:
         for run in self.runs(name, trigger):

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
-from pipeline_core.database.models import AuditEntry, RunDocument, TaskAttempt
+from pipeline_core.database.models import AuditEntry, RunDefinitionRow, TaskAttempt
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control
 from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
@@ -52,7 +52,7 @@ def let_end(ledger: Ledger, *outcomes: JobState) -> None:
     for outcome in outcomes:
         ledger.admit("sales")
         ledger.end_running("sales", outcome, Trigger.BACKFILL)
-        ledger.come_on("sales")
+        ledger.advance("sales")
 
 
 OK, BAD = JobState.SUCCEEDED, JobState.FAILED
@@ -109,7 +109,7 @@ def test_points_run_one_after_the_other_oldest_first(ledger: Ledger) -> None:
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:1], "the first run is there at once"
     for number in range(1, 5):
         assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:number]
-        ledger.come_on("sales")
+        ledger.advance("sales")
         assert ledger.states("sales", Trigger.BACKFILL) == ["succeeded"] * (number - 1) + ["running"]
         assert state(backfill_id) == "running"
         let_end(ledger, OK)
@@ -122,7 +122,7 @@ def test_points_run_one_after_the_other_oldest_first(ledger: Ledger) -> None:
 def test_as_many_points_run_at_a_time_as_the_flow_allows(ledger: Ledger) -> None:
     ledger.add("sales", max_active_runs=3, **DAILY)
     backfill_id = begin()
-    ledger.come_on("sales")
+    ledger.advance("sales")
     assert states(backfill_id) == ["running", "running", "running", "waiting"]
     assert len(ledger.runs("sales", Trigger.BACKFILL)) == 3
     let_end(ledger, OK, OK)
@@ -134,7 +134,7 @@ def test_a_backfill_and_the_schedule_take_no_room_from_each_other(ledger: Ledger
     backfill_id = begin(start="2026-03-01 10:00:00", end="2026-03-01 10:01:00")
     clock.move(minutes=1)
     ledger.tick()
-    ledger.come_on("sales")
+    ledger.advance("sales")
     assert ledger.states("sales") == ["running"]
     assert states(backfill_id) == ["running", "waiting"]
 
@@ -150,7 +150,7 @@ def test_a_failure_stops_a_backfill_that_is_to_stop_and_a_resume_retries_it_and_
     failed = found["points"][1]["runID"]
     assert found["reason"] == f"the run {failed} of 2026-02-21T00:00:00Z has failed"
     for _ in range(3):
-        ledger.come_on("sales")
+        ledger.advance("sales")
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:2], "nothing later starts after a failure"
 
     backfills.act(backfill_id, Action.RESUME, ADA)
@@ -212,7 +212,7 @@ def test_a_failed_run_that_was_cleared_is_made_anew_by_a_resume(ledger: Ledger) 
 def nothing_owed() -> None:
     with transaction() as session:
         for attempt in session.scalars(select(TaskAttempt)):
-            attempt.owed = False
+            attempt.pending = False
 
 
 def test_a_stopped_backfill_stops_its_runs_and_can_go_on(ledger: Ledger) -> None:
@@ -223,7 +223,7 @@ def test_a_stopped_backfill_stops_its_runs_and_can_go_on(ledger: Ledger) -> None
     found = detail(backfill_id)
     assert (found["state"], found["reason"]) == ("stopped", "stopped by ada")
     assert states(backfill_id) == ["stopped", "stopped", "waiting", "waiting"]
-    ledger.come_on("sales")
+    ledger.advance("sales")
     assert len(ledger.runs("sales", Trigger.BACKFILL)) == 2
     backfills.act(backfill_id, Action.STOP, ADA)
     backfills.act(backfill_id, Action.RESUME, ADA)
@@ -320,11 +320,11 @@ def test_a_point_that_failed_in_an_earlier_backfill_is_run_anew_as_the_flow_is_n
     second = backfills.start("sales", request(), ADA)
     assert shown(second["points"]) == ["21 00:00"]
     nothing_owed()
-    ledger.come_on("sales")
+    ledger.advance("sales")
     (point,) = detail(second["backfillID"])["points"]
     assert point["runID"] != old
     with transaction() as session:
-        assert session.get_one(RunDocument, point["runID"]).entry["pipeline"]["describe"] == "mended"
+        assert session.get_one(RunDefinitionRow, point["runID"]).entry["pipeline"]["describe"] == "mended"
     let_end(ledger, OK)
     assert state(second["backfillID"]) == "succeeded"
 
@@ -347,7 +347,7 @@ def test_many_who_look_at_a_backfill_at_once_make_each_run_once(ledger: Ledger) 
         ledger.admit("sales")
         ledger.end_running("sales", OK, Trigger.BACKFILL)
         with ThreadPoolExecutor(5) as pool:
-            for future in [pool.submit(backfill_progress.look_at, flow_id) for _ in range(10)]:
+            for future in [pool.submit(backfill_progress.advance, flow_id) for _ in range(10)]:
                 future.result()
     assert ledger.points("sales", Trigger.BACKFILL) == [f"{day} 00:00" for day in range(10, 24)]
     let_end(ledger, OK)
@@ -361,7 +361,7 @@ def test_a_run_that_cannot_be_made_ends_the_backfill_and_it_can_be_resumed(ledge
     ledger.end_running("sales", OK, Trigger.BACKFILL)
     flow = ledger.row("sales")
     ledger.change("sales", entry={"pipeline": {"name": "sales"}})
-    backfill_progress.look_at(flow.id)
+    backfill_progress.advance(flow.id)
     found = detail(backfill_id)
     assert found["state"] == "failed"
     assert found["reason"].startswith("A run could not be made: tasks")

@@ -13,7 +13,7 @@ from pipeline_core.database import transaction, wakeups
 from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import creation
 from pipeline_core.flows.schedules import firing
-from pipeline_core.flows.schedules.firing import AGAIN_AFTER, MOST_OPEN, POINTS, find_due, make_runs
+from pipeline_core.flows.schedules.firing import AGAIN_AFTER, MOST_OPEN, POINTS, create_runs, find_due_flows
 from pipeline_core.flows.states import Trigger
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import Ledger, entry, utc
@@ -55,8 +55,8 @@ def test_a_point_is_run_once_when_many_ticks_look_at_the_same_time(ledger: Ledge
 def test_two_that_have_found_the_same_flow_make_its_run_once(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales")
     moment = clock.move(minutes=1)
-    due = find_due(moment)
-    assert [make_runs(due, moment) for _ in range(2)] == [(1, 1), (0, 0)]
+    due = find_due_flows(moment)
+    assert [create_runs(due, moment) for _ in range(2)] == [(1, 1), (0, 0)]
 
 
 def test_a_run_that_is_there_is_not_made_again_wherever_the_schedule_stands(ledger: Ledger, clock: TestClock) -> None:
@@ -85,8 +85,8 @@ def test_a_clock_that_is_set_back_repeats_nothing_and_one_that_goes_on_misses_no
 def test_missed_points_are_made_up_oldest_first_and_in_order(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales", cron="0 * * * *")
     clock.move(hours=POINTS * 2 + 1)
-    due = find_due(clock.moment)
-    assert make_runs(due, clock.moment) == (1, POINTS)
+    due = find_due_flows(clock.moment)
+    assert create_runs(due, clock.moment) == (1, POINTS)
     assert ledger.points("sales") == [f"01 {hour}:00" for hour in range(13, 13 + POINTS)]
     while ledger.tick():
         pass
@@ -125,11 +125,11 @@ def test_a_flow_with_ten_thousand_missed_points_holds_up_no_other(ledger: Ledger
     for name in names:
         ledger.add(name)
     moment = clock.move(seconds=30)
-    due = find_due(moment)
+    due = find_due_flows(moment)
     assert list(due)[:20] != ["behind"]
     assert set(list(due)[20:]) == {ledger.row("behind").id, ledger.row("also-behind").id}
     for flow_id, most in due.items():
-        make_runs({flow_id: most}, moment)
+        create_runs({flow_id: most}, moment)
     assert all(ledger.points(name) == ["01 12:01"] for name in names)
     assert len(ledger.points("behind")) == len(ledger.points("also-behind")) == POINTS
 
@@ -142,14 +142,14 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
     monkeypatch.setattr(firing, "ALONE", 3)
     for number in range(3):
         ledger.add(f"flow-{number}")
-    find_due(clock.move(minutes=1))
+    find_due_flows(clock.move(minutes=1))
     assert called == []
     ledger.add("flow-3", cron="* * * * *", cronjob_start_time="2026-03-01 12:01:00")
-    due = list(find_due(clock.moment))
+    due = list(find_due_flows(clock.moment))
     assert called == [wakeups.SchedulesDue()]
-    assert list(find_due(clock.moment, helping=True)) == due[::-1]
+    assert list(find_due_flows(clock.moment, helping=True)) == due[::-1]
     assert called == [wakeups.SchedulesDue()], "a helper calls for nobody"
-    assert firing.make_due_runs(0, helping=True) == 4
+    assert firing.create_due_runs(0, helping=True) == 4
 
 
 def test_missed_points_are_made_up_no_faster_than_runs_end(ledger: Ledger, clock: TestClock) -> None:
@@ -183,7 +183,7 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
     ledger.add("other", cron="*/10 * * * *")
     create = creation.create
 
-    def broken(session: object, flow: lookup.StoredFlow, **options: object) -> str | None:
+    def broken(session: object, flow: lookup.FlowRow, **options: object) -> str | None:
         made = create(session, flow, **options)  # type: ignore[arg-type]
         if flow.key == "sales":
             raise KeyError("a mistake of ours")
@@ -206,9 +206,9 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
 def test_a_schedule_that_has_changed_while_it_was_due_owes_only_the_new_one(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales")
     moment = clock.move(minutes=3)
-    due = find_due(moment)
+    due = find_due_flows(moment)
     ledger.replace("sales", cron="30 * * * *")
-    assert make_runs(due, moment) == (0, 0)
+    assert create_runs(due, moment) == (0, 0)
     clock.moment = utc("2026-03-01 12:30:00")
     ledger.tick()
     assert ledger.points("sales") == ["01 12:30"]
@@ -218,11 +218,11 @@ def test_a_flow_that_is_gone_or_has_no_schedule_any_more_owes_nothing(ledger: Le
     for name in ("deleted", "by-hand"):
         ledger.add(name)
     moment = clock.move(minutes=3)
-    due = find_due(moment)
+    due = find_due_flows(moment)
     with transaction() as session:
         session.delete(lookup.find(session, "deleted", lock=True))
     ledger.replace("by-hand", cron=None)
-    assert make_runs(due, moment) == (0, 0)
+    assert create_runs(due, moment) == (0, 0)
     assert ledger.runs("by-hand") == []
 
 
@@ -235,7 +235,7 @@ def test_runs_are_of_the_flow_as_it_is_when_they_are_made(ledger: Ledger, clock:
     ledger.tick()
     with transaction() as session:
         entries = [
-            session.get_one(creation.RunDocument, run.id).entry["pipeline"].get("describe")
+            session.get_one(creation.RunDefinitionRow, run.id).entry["pipeline"].get("describe")
             for run in ledger.runs("sales")
         ]
     assert entries == [None, "new"]

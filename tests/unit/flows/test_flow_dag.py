@@ -5,23 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.flows.notation.dag import Dag
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 
 
 def test_a_cycle_is_named() -> None:
-    with pytest.raises(Fault, match=r"a cycle: (a -> b -> a|b -> a -> b)$"):
+    with pytest.raises(NotationError, match=r"a cycle: (a -> b -> a|b -> a -> b)$"):
         Dag.of({"a": ["b"], "b": ["a"], "c": ["a"]})
-    with pytest.raises(Fault, match=r"a cycle: a -> a$"):
+    with pytest.raises(NotationError, match=r"a cycle: a -> a$"):
         Dag.of({"a": ["a"]})
 
 
 def test_a_long_cycle_is_shortened() -> None:
-    with pytest.raises(Fault, match="…"):
+    with pytest.raises(NotationError, match="…"):
         Dag.of({str(n): [str((n + 1) % 1000)] for n in range(1000)})
 
 
 def test_an_unknown_upstream_is_named() -> None:
-    with pytest.raises(Fault, match='"ghost" upstream of "a"'):
+    with pytest.raises(NotationError, match='"ghost" upstream of "a"'):
         Dag.of({"a": ["ghost"]})
 
 

@@ -15,8 +15,8 @@ from pipeline_core.flows.definition.flow import ALERTS, parse
 from pipeline_core.flows.definition.templates import ALIASES
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import TYPES, read_arguments
-from pipeline_core.flows.notation.environment import RESERVED, TOLD
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.facades import ATTRIBUTES
 from pipeline_core.flows.notation.gpu import read_gpu
 from pipeline_core.flows.notation.mounts import KINDS
@@ -79,7 +79,7 @@ def test_every_field_and_type_of_an_argument_is_documented() -> None:
 def test_the_examples_of_gpus_are_true(row: list[str]) -> None:
     text, count, share, shared, vendor, selector = row
     if count == "refused":
-        with pytest.raises(Fault):
+        with pytest.raises(NotationError):
             read_gpu(text.strip("`"), site())
         return
     gpu = read_gpu(text.strip("`"), site())
@@ -95,7 +95,7 @@ def test_every_kind_of_mount_and_built_in_template_is_documented() -> None:
 
 
 def test_every_variable_that_tasks_are_told_is_documented() -> None:
-    assert set(names("| variable | what it is |")) == set(TOLD)
+    assert set(names("| variable | what it is |")) == set(SERVICE_VARIABLES)
     reserved = PAGE.partition("These names, all others")[2].partition("cannot be set")[0]
     assert all(RESERVED.fullmatch(name + "X") or RESERVED.fullmatch(name) for name in re.findall("`([^`]+)`", reserved))
 

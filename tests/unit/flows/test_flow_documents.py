@@ -14,9 +14,9 @@ from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import (
     document,
+    parse_stored,
     read_document,
     read_entry,
-    stored_flow,
     written,
 )
 from pipeline_core.flows.definition.flow import Flow
@@ -230,11 +230,11 @@ def test_both_spellings_of_the_templates_key_are_read_and_the_first_is_written(s
     raw = {"pipeline": {"name": "f"}, "tasks": [{"name": "a", "job_template": "logical", "label": "x"}]}
     definition = read_entry(raw, CATALOGUE, site)
     assert list(definition.entry["tasks"][0].items()) == [("name", "a"), ("job_templete", "logical"), ("label", "x")]
-    assert stored_flow(definition.entry) == definition.flow
+    assert parse_stored(definition.entry) == definition.flow
 
 
 def test_a_flow_that_was_stored_is_read_though_its_template_is_gone() -> None:
-    assert stored_flow(entry(None, {"name": "a", "job_templete": "gone"})).tasks["a"].template == "gone"
+    assert parse_stored(entry(None, {"name": "a", "job_templete": "gone"})).tasks["a"].template == "gone"
 
 
 def test_a_missing_name_lacks(site: Site) -> None:

@@ -12,23 +12,23 @@ from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.runs.engine import (
     FAIL_FAST,
-    Command,
-    Event,
-    Finish,
+    FinishRun,
     JobChanged,
-    Marked,
-    Plan,
-    Retried,
     Run,
-    Started,
+    RunCommand,
+    RunEvent,
+    RunPlan,
+    RunRetried,
+    RunStarted,
+    RunStopped,
     StopJob,
-    Stopped,
-    Submit,
+    SubmitJob,
+    TaskMarked,
     advance,
     begin,
     can_mark,
     can_retry,
-    plan_of,
+    plan_run,
 )
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.states import JobState
@@ -37,13 +37,13 @@ from tests.unit.flows.flow_cases import case, site
 DIAMOND = {"top": [], "left": ["top"], "right": ["top"], "end": ["left", "right"]}
 
 
-def plan(upstream: dict[str, list[str]], **rest: Any) -> Plan:
-    return Plan(dag=Dag.of(upstream), **rest)
+def plan(upstream: dict[str, list[str]], **rest: Any) -> RunPlan:
+    return RunPlan(dag=Dag.of(upstream), **rest)
 
 
-def play(run: Run, *events: Event) -> tuple[Run, list[Command]]:
+def play(run: Run, *events: RunEvent) -> tuple[Run, list[RunCommand]]:
     """The run after all events, and the commands of the last."""
-    commands: tuple[Command, ...] = ()
+    commands: tuple[RunCommand, ...] = ()
     for event in events:
         run, commands = advance(run, event)
     return run, list(commands)
@@ -58,50 +58,50 @@ def states(run: Run) -> dict[str, str]:
 
 
 def test_tasks_start_when_all_before_them_are_done() -> None:
-    run, commands = play(begin(plan(DIAMOND)), Started())
-    assert commands == [Submit("top", 1)]
+    run, commands = play(begin(plan(DIAMOND)), RunStarted())
+    assert commands == [SubmitJob("top", 1)]
     run, commands = play(run, ended("top"))
-    assert commands == [Submit("left", 1), Submit("right", 1)]
+    assert commands == [SubmitJob("left", 1), SubmitJob("right", 1)]
     run, commands = play(run, JobChanged("left", 1, JobState.RUNNING), ended("left"))
     assert commands == []
     run, commands = play(run, ended("right"))
-    assert commands == [Submit("end", 1)]
+    assert commands == [SubmitJob("end", 1)]
     run, commands = play(run, ended("end"))
-    assert commands == [Finish(RunState.SUCCEEDED)]
+    assert commands == [FinishRun(RunState.SUCCEEDED)]
     assert run.state is RunState.SUCCEEDED
 
 
 def test_no_more_tasks_than_the_parallelism_are_under_way() -> None:
-    run, commands = play(begin(plan({name: [] for name in "abc"}, parallelism=2)), Started())
-    assert commands == [Submit("a", 1), Submit("b", 1)]
-    assert play(run, ended("b"))[1] == [Submit("c", 1)]
+    run, commands = play(begin(plan({name: [] for name in "abc"}, parallelism=2)), RunStarted())
+    assert commands == [SubmitJob("a", 1), SubmitJob("b", 1)]
+    assert play(run, ended("b"))[1] == [SubmitJob("c", 1)]
 
 
 def test_events_that_come_together_are_all_taken_in_before_anything_more_starts() -> None:
-    run, _ = advance(begin(plan({"a": [], "b": [], "c": ["a"]})), Started())
+    run, _ = advance(begin(plan({"a": [], "b": [], "c": ["a"]})), RunStarted())
     run, commands = advance(run, ended("a"), ended("b", JobState.FAILED))
-    assert commands == (Finish(RunState.FAILED, "task b: exit 1"),)
+    assert commands == (FinishRun(RunState.FAILED, "task b: exit 1"),)
     assert states(run) == {"a": "succeeded", "b": "failed", "c": "stopped"}
     assert advance(run, ended("a"), ended("b")) == (run, ())
 
 
 def test_a_failure_is_tried_again_first() -> None:
-    run, commands = play(begin(plan({"a": []}, retries={"a": 1})), Started(), ended("a", JobState.FAILED))
-    assert commands == [Submit("a", 2)]
+    run, commands = play(begin(plan({"a": []}, retries={"a": 1})), RunStarted(), ended("a", JobState.FAILED))
+    assert commands == [SubmitJob("a", 2)]
     assert (run.tasks["a"].state, run.tasks["a"].reason) == (TaskState.WAITING, "exit 1")
     assert play(run, ended("a", JobState.FAILED))[0] == run
     run, commands = play(run, ended("a", JobState.FAILED, 2))
-    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+    assert commands == [FinishRun(RunState.FAILED, "task a: exit 1")]
 
 
 def test_a_task_that_is_wrong_itself_is_not_tried_again() -> None:
-    run, _ = play(begin(plan({"a": []}, retries={"a": 9})), Started())
-    assert play(run, JobChanged("a", 1, JobState.FAILED, "no value", hopeless=True))[0].state is RunState.FAILED
+    run, _ = play(begin(plan({"a": []}, retries={"a": 9})), RunStarted())
+    assert play(run, JobChanged("a", 1, JobState.FAILED, "no value", non_retryable=True))[0].state is RunState.FAILED
 
 
 def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
     upstream = {"a": [], "b": [], "c": [], "after-a": ["a"], "after-b": ["b"]}
-    run, _ = play(begin(plan(upstream, parallelism=2, retries={"b": 3})), Started())
+    run, _ = play(begin(plan(upstream, parallelism=2, retries={"b": 3})), RunStarted())
     run, commands = play(run, ended("a", JobState.FAILED))
     assert commands == []
     assert states(run) == {
@@ -112,7 +112,7 @@ def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
         "after-b": "waiting",
     }
     run, commands = play(run, ended("b"))
-    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+    assert commands == [FinishRun(RunState.FAILED, "task a: exit 1")]
     assert states(run) == {
         "a": "failed",
         "b": "succeeded",
@@ -125,62 +125,62 @@ def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
 
 def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up() -> None:
     upstream = {"a": [], "b": [], "after-a": ["a"], "both": ["after-a", "b"], "after-b": ["b"]}
-    run, _ = play(begin(plan(upstream, fail_fast=False)), Started(), ended("a", JobState.FAILED))
+    run, _ = play(begin(plan(upstream, fail_fast=False)), RunStarted(), ended("a", JobState.FAILED))
     assert states(run)["both"] == "upstream_failed"
     run, commands = play(run, ended("b"))
-    assert commands == [Submit("after-b", 1)]
+    assert commands == [SubmitJob("after-b", 1)]
     run, commands = play(run, ended("after-b"))
-    assert commands == [Finish(RunState.FAILED, "task a: exit 1")]
+    assert commands == [FinishRun(RunState.FAILED, "task a: exit 1")]
 
 
 def test_a_skipped_task_counts_as_done_and_logical_ones_need_no_job() -> None:
     upstream = {"a": [], "skip": ["a"], "join": ["skip"], "last": ["join"]}
-    run, commands = play(begin(plan(upstream, skipped=frozenset({"skip"}), logical=frozenset({"join"}))), Started())
-    assert (commands, states(run)["join"]) == ([Submit("a", 1)], "waiting")
+    run, commands = play(begin(plan(upstream, skipped=frozenset({"skip"}), logical=frozenset({"join"}))), RunStarted())
+    assert (commands, states(run)["join"]) == ([SubmitJob("a", 1)], "waiting")
     run, commands = play(run, ended("a"))
-    assert commands == [Submit("last", 1)]
+    assert commands == [SubmitJob("last", 1)]
     assert states(run) == {"a": "succeeded", "skip": "skipped", "join": "succeeded", "last": "waiting"}
 
 
 def test_a_flow_of_skipped_and_logical_tasks_ends_at_once() -> None:
     run = begin(plan({"a": [], "b": ["a"]}, skipped=frozenset("a"), logical=frozenset("b")))
-    assert play(run, Started())[1] == [Finish(RunState.SUCCEEDED)]
+    assert play(run, RunStarted())[1] == [FinishRun(RunState.SUCCEEDED)]
 
 
 def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
     run, commands = play(
-        begin(plan(DIAMOND)), Started(), ended("top"), JobChanged("left", 1, JobState.RUNNING), Stopped("by ann")
+        begin(plan(DIAMOND)), RunStarted(), ended("top"), JobChanged("left", 1, JobState.RUNNING), RunStopped("by ann")
     )
-    assert commands == [StopJob("left", 1), StopJob("right", 1), Finish(RunState.STOPPED, "by ann")]
+    assert commands == [StopJob("left", 1), StopJob("right", 1), FinishRun(RunState.STOPPED, "by ann")]
     assert states(run) == {"top": "succeeded", "left": "stopped", "right": "stopped", "end": "stopped"}
-    assert play(run, ended("left"), Stopped())[0] == run
+    assert play(run, ended("left"), RunStopped())[0] == run
 
 
 def test_a_retry_takes_up_failed_tasks_and_what_follows_them() -> None:
-    run, _ = play(begin(plan(DIAMOND, retries={"left": 1})), Started(), ended("top"), ended("right"))
+    run, _ = play(begin(plan(DIAMOND, retries={"left": 1})), RunStarted(), ended("top"), ended("right"))
     run, _ = play(run, ended("left", JobState.FAILED), ended("left", JobState.FAILED, 2))
     assert can_retry(run)
-    run, commands = play(run, Retried())
-    assert (commands, run.state) == ([Submit("left", 3)], RunState.RUNNING)
-    assert play(run, Retried())[0] == run
-    assert play(run, ended("left", JobState.FAILED, 3))[1] == [Submit("left", 4)]
+    run, commands = play(run, RunRetried())
+    assert (commands, run.state) == ([SubmitJob("left", 3)], RunState.RUNNING)
+    assert play(run, RunRetried())[0] == run
+    assert play(run, ended("left", JobState.FAILED, 3))[1] == [SubmitJob("left", 4)]
     run, commands = play(run, ended("left", JobState.SUCCEEDED, 3))
-    assert commands == [Submit("end", 1)]
+    assert commands == [SubmitJob("end", 1)]
 
 
 def test_a_failed_task_that_is_marked_lets_its_run_go_on() -> None:
-    run, _ = play(begin(plan(DIAMOND)), Started(), ended("top"), ended("left", JobState.FAILED), ended("right"))
+    run, _ = play(begin(plan(DIAMOND)), RunStarted(), ended("top"), ended("left", JobState.FAILED), ended("right"))
     assert (run.state, states(run)["end"]) == (RunState.FAILED, "upstream_failed")
-    run, commands = play(run, Marked("left", TaskState.SKIPPED, "by ann"))
-    assert (commands, run.state, states(run)["left"]) == ([Submit("end", 1)], RunState.RUNNING, "skipped")
-    assert play(run, Marked("left", TaskState.SKIPPED, "by ann"))[0] == run
+    run, commands = play(run, TaskMarked("left", TaskState.SKIPPED, "by ann"))
+    assert (commands, run.state, states(run)["left"]) == ([SubmitJob("end", 1)], RunState.RUNNING, "skipped")
+    assert play(run, TaskMarked("left", TaskState.SKIPPED, "by ann"))[0] == run
 
 
 def test_a_waiting_task_that_is_marked_lets_nothing_pass_before_those_upstream() -> None:
     upstream = {"a": [], "b": ["a"], "c": ["b"]}
-    run, commands = play(begin(plan(upstream, fail_fast=False)), Started(), Marked("b", TaskState.SUCCEEDED))
+    run, commands = play(begin(plan(upstream, fail_fast=False)), RunStarted(), TaskMarked("b", TaskState.SUCCEEDED))
     assert (commands, states(run)["b"]) == ([], "succeeded")
-    assert play(run, ended("a"))[1] == [Submit("c", 1)]
+    assert play(run, ended("a"))[1] == [SubmitJob("c", 1)]
     assert states(play(run, ended("a", JobState.FAILED))[0]) == {
         "a": "failed",
         "b": "succeeded",
@@ -189,15 +189,15 @@ def test_a_waiting_task_that_is_marked_lets_nothing_pass_before_those_upstream()
 
 
 def test_only_failed_tasks_and_those_without_a_job_may_be_marked() -> None:
-    run, _ = play(begin(plan(DIAMOND)), Started())
+    run, _ = play(begin(plan(DIAMOND)), RunStarted())
     assert [can_mark(run, name) for name in ("top", "end")] == [False, True]
-    assert play(run, Marked("top", TaskState.SKIPPED))[0] is run
-    assert play(run, Marked("end", TaskState.FAILED))[0] is run
-    assert not can_mark(play(run, Stopped())[0], "end")
+    assert play(run, TaskMarked("top", TaskState.SKIPPED))[0] is run
+    assert play(run, TaskMarked("end", TaskState.FAILED))[0] is run
+    assert not can_mark(play(run, RunStopped())[0], "end")
 
 
 def test_a_job_that_was_suspended_waits_again_and_a_late_word_changes_nothing() -> None:
-    run, _ = play(begin(plan({"a": []})), Started(), JobChanged("a", 1, JobState.SUSPENDED))
+    run, _ = play(begin(plan({"a": []})), RunStarted(), JobChanged("a", 1, JobState.SUSPENDED))
     assert states(run) == {"a": "suspended"}
     run, _ = play(run, JobChanged("a", 1, JobState.WAITING), JobChanged("a", 1, JobState.RUNNING))
     assert play(run, JobChanged("a", 1, JobState.WAITING))[0] is run
@@ -207,19 +207,19 @@ def test_a_job_that_was_suspended_waits_again_and_a_late_word_changes_nothing() 
 def test_a_thousand_tasks_deep_and_wide_come_to_their_end() -> None:
     names = [f"t{number}" for number in range(1000)]
     for upstream in ({n: names[i - 1 : i] for i, n in enumerate(names)}, {n: [] for n in names}):
-        run, commands = play(begin(plan(upstream)), Started())
+        run, commands = play(begin(plan(upstream)), RunStarted())
         for _ in range(1000):
             run, commands = play(run, ended(run.active[0]))
-        assert commands == [Finish(RunState.SUCCEEDED)]
+        assert commands == [FinishRun(RunState.SUCCEEDED)]
 
 
 def test_the_plan_of_a_flow_has_its_settings() -> None:
     catalogue = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
     flow = read_document(case("case3-distributed-gpu-notations.json"), catalogue, site())["llm-sft"].flow
-    whole = plan_of(flow, lambda template: template == "logical")
+    whole = plan_run(flow, lambda template: template == "logical")
     assert (whole.retries, whole.logical, whole.parallelism) == ({"fetch-corpus": 3}, {"gate"}, 10)
-    alone = plan_of(flow, lambda template: False, only="sft-a")
-    assert play(begin(alone), Started())[1] == [Submit("sft-a", 1)]
+    alone = plan_run(flow, lambda template: False, only="sft-a")
+    assert play(begin(alone), RunStarted())[1] == [SubmitJob("sft-a", 1)]
 
 
 TASKS = [f"t{number}" for number in range(8)]
@@ -248,25 +248,25 @@ EVENTS = st.one_of(
         st.just(""),
         st.booleans(),
     ),
-    st.builds(Marked, st.sampled_from(TASKS), st.sampled_from(TaskState)),
-    st.just(Stopped()),
-    st.just(Retried()),
-    st.just(Started()),
+    st.builds(TaskMarked, st.sampled_from(TASKS), st.sampled_from(TaskState)),
+    st.just(RunStopped()),
+    st.just(RunRetried()),
+    st.just(RunStarted()),
 )
 ENDINGS = st.sampled_from([JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
 
 
-def hold(before: Run, after: Run, commands: tuple[Command, ...]) -> None:
+def hold(before: Run, after: Run, commands: tuple[RunCommand, ...]) -> None:
     """What is so after every step."""
     rules, tasks = after.plan, after.tasks
     assert len(after.active) <= rules.parallelism
     for command in commands:
-        if isinstance(command, Submit):
+        if isinstance(command, SubmitJob):
             assert tasks[command.task].active
             assert tasks[command.task].attempt == command.attempt == before.tasks[command.task].attempt + 1
             assert all(tasks[name].state.done for name in rules.dag.ancestors(command.task))
             assert command.task not in rules.logical | rules.skipped
-    finishing = [command for command in commands if isinstance(command, Finish)]
+    finishing = [command for command in commands if isinstance(command, FinishRun)]
     assert len(finishing) == (after.state.final and (after is not before))
     if after.state.final:
         assert not after.active
@@ -278,21 +278,21 @@ def hold(before: Run, after: Run, commands: tuple[Command, ...]) -> None:
 
 @settings(max_examples=150)
 @given(PLANS, st.lists(EVENTS, max_size=25))
-def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: Plan, events: list[Event]) -> None:
+def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: RunPlan, events: list[RunEvent]) -> None:
     run = begin(rules)
-    for event in [Started(), *events]:
+    for event in [RunStarted(), *events]:
         before = run
         run, commands = advance(before, event)
         hold(before, run, commands)
-        if not isinstance(event, Retried | Stopped) or not before.state.final:
+        if not isinstance(event, RunRetried | RunStopped) or not before.state.final:
             again, nothing = advance(run, event)
             assert (again, nothing) == (run, ())
 
 
 @settings(max_examples=150)
 @given(PLANS, st.data())
-def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: Plan, data: st.DataObject) -> None:
-    run, commands = advance(begin(rules), Started())
+def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: RunPlan, data: st.DataObject) -> None:
+    run, commands = advance(begin(rules), RunStarted())
     hold(begin(rules), run, commands)
     jobs = 0
     while not run.state.final:

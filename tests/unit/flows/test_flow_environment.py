@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pipeline_core.flows.notation.environment import RESERVED, TOLD, Facts, compose, read_lines
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES, Facts, compose, read_lines
+from pipeline_core.flows.notation.errors import NotationError
 
 FACTS = Facts(
     run_id="r1",
@@ -41,11 +41,11 @@ def test_each_line_is_split_at_its_first_equals_sign() -> None:
     ],
 )
 def test_lines_that_are_no_environment_are_refused(text: str, words: str) -> None:
-    with pytest.raises(Fault, match=re.escape(words)):
+    with pytest.raises(NotationError, match=re.escape(words)):
         read_lines(text)
 
 
-@pytest.mark.parametrize("name", [*TOLD, "PORT12", "TASKSET_NAME", "KFJ_"])
+@pytest.mark.parametrize("name", [*SERVICE_VARIABLES, "PORT12", "TASKSET_NAME", "KFJ_"])
 def test_whatever_the_service_sets_is_reserved(name: str) -> None:
     assert RESERVED.fullmatch(name)
 

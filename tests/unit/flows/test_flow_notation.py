@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.gpu import Gpu, read_gpu
 from pipeline_core.flows.notation.mounts import joined, pod_fields, read_mounts
 from pipeline_core.flows.notation.resources import (
@@ -27,7 +27,7 @@ PLAIN = Site()
 @pytest.mark.parametrize("row", case("gpu-notation.json"), ids=lambda row: repr(row["text"]))
 def test_every_gpu_notation_means_what_the_table_says(row: dict[str, Any], site: Site) -> None:
     if row.get("error"):
-        with pytest.raises(Fault):
+        with pytest.raises(NotationError):
             read_gpu(row["text"], site)
         return
     gpu = read_gpu(row["text"], site)
@@ -50,7 +50,7 @@ def test_a_share_of_memory_is_in_the_units_of_a_card_whose_memory_is_known() -> 
 
 
 def test_a_share_is_refused_where_shares_are_not_given() -> None:
-    with pytest.raises(Fault, match="PIPELINE_VGPU_RESOURCE is not set"):
+    with pytest.raises(NotationError, match="PIPELINE_VGPU_RESOURCE is not set"):
         read_gpu("0.5", PLAIN)
 
 
@@ -62,7 +62,7 @@ def test_a_shared_card_is_not_counted(site: Site) -> None:
     "text", ["1(V 100)", "1(-)", "0.123", "1(a,b,c)", "1(npu,)", "0.5(npu)", "１", "1(V100)x", "٣"]
 )
 def test_what_is_no_gpu_notation_is_refused(text: str, site: Site) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         read_gpu(text, site)
 
 
@@ -84,7 +84,7 @@ def test_cpu_is_a_request_and_a_limit(text: object, amount: Amount | None) -> No
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "1e3", "2~", "~2", "4~2", "1~2~3", "2c", "+1", True, [], "1.0005"])
 def test_what_is_no_cpu_is_refused(text: object) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         read_cpu(text)
 
 
@@ -99,7 +99,7 @@ def test_what_is_no_cpu_is_refused(text: object) -> None:
 )
 def test_memory_keeps_its_units(text: str, amount: Amount | None) -> None:
     if amount is None:
-        with pytest.raises(Fault, match="asks for more than its limit"):
+        with pytest.raises(NotationError, match="asks for more than its limit"):
             read_memory(text)
     else:
         assert read_memory(text) == amount
@@ -107,7 +107,7 @@ def test_memory_keeps_its_units(text: str, amount: Amount | None) -> None:
 
 @pytest.mark.parametrize("text", ["2", "2g", "2T", "0G", "1.5G", "8G~2G", "-2G", "G"])
 def test_what_is_no_memory_is_refused(text: str) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         read_memory(text)
 
 
@@ -122,15 +122,15 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         lambda: read_node_selector(text),
     ]
     for reader in readers:
-        with suppress(Fault):
+        with suppress(NotationError):
             reader()
 
 
 def test_rdma_is_a_number_of_devices_where_there_are_any(site: Site) -> None:
     assert [read_rdma(text, site) for text in ("", "0", 1)] == [0, 0, 1]
-    with pytest.raises(Fault, match="PIPELINE_RDMA_RESOURCE"):
+    with pytest.raises(NotationError, match="PIPELINE_RDMA_RESOURCE"):
         read_rdma("1", PLAIN)
-    with pytest.raises(Fault, match="whole number"):
+    with pytest.raises(NotationError, match="whole number"):
         read_rdma("0.5", site)
 
 
@@ -148,7 +148,7 @@ def test_node_selectors_are_labels(text: str, selector: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("text", ["org", "=a", "a=b c", "a=1,a=2", "a/b/c=1", "org=a,b"])
 def test_what_is_no_node_selector_is_refused(text: str) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         read_node_selector(text)
 
 
@@ -205,12 +205,12 @@ def test_a_tasks_own_mount_stands_before_its_templates(site: Site) -> None:
     ],
 )
 def test_what_is_no_mount_is_refused(text: str, words: str, site: Site) -> None:
-    with pytest.raises(Fault, match=words):
+    with pytest.raises(NotationError, match=words):
         read_mounts(text, "ann", site)
 
 
 @pytest.mark.parametrize("user", ["", "../x", "a/b", ".a"])
 def test_a_creator_whose_name_is_no_directory_gets_no_claim(user: str, site: Site) -> None:
-    with pytest.raises(Fault, match="creator"):
+    with pytest.raises(NotationError, match="creator"):
         read_mounts("ws(pvc):/mnt", user, site)
     assert read_mounts("ws(storage):/mnt", user, site)

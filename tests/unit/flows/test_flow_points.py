@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.flows.notation.schedule import Schedule
-from pipeline_core.flows.schedules.points import LATE, Course, first_from
+from pipeline_core.flows.schedules.points import LATE, ScheduleCursor, first_from
 
 HOURLY = Schedule("@hourly")
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -18,8 +18,10 @@ def at(hour: float) -> datetime:
     return DAY + timedelta(hours=hour)
 
 
-def course(next_at: float, since: float = 0, *, catchup: bool = True, replay_until: float | None = None) -> Course:
-    return Course(
+def cursor(
+    next_at: float, since: float = 0, *, catchup: bool = True, replay_until: float | None = None
+) -> ScheduleCursor:
+    return ScheduleCursor(
         schedule=HOURLY,
         next_at=at(next_at),
         since=at(since),
@@ -30,25 +32,25 @@ def course(next_at: float, since: float = 0, *, catchup: bool = True, replay_unt
 
 CASES = [
     # what, course, moment, points owed
-    ("nothing before its time", course(2), 1.999, []),
-    ("at its time", course(2), 2, [2]),
-    ("a clock that went back owes nothing", course(5), 3, []),
-    ("missed points are made up, oldest first", course(2), 5.5, [2, 3, 4, 5]),
-    ("the start is inclusive", course(0, since=9), 1, [0, 1]),
-    ("without catch-up what was missed is let be", course(2, catchup=False), 5.5, []),
-    ("without catch-up a point is made at its time", course(2, catchup=False), 2, [2]),
-    ("and a little later, too", course(2, catchup=False), 2 + 0.9 / 60, [2]),
-    ("but not when it was missed", course(2, catchup=False), 2 + 1.1 / 60, []),
-    ("nor when it was there before the schedule", course(2, since=2.001, catchup=False), 2.002, []),
-    ("what is replayed is made up all the same", course(2, catchup=False, replay_until=4), 7.5, [2, 3, 4]),
-    ("and after it what is due", course(2, catchup=False, replay_until=3.5), 6, [2, 3, 6]),
-    ("a replay that is over means nothing", course(5, catchup=False, replay_until=3.5), 6, [6]),
-    ("a replay ends at the moment", course(2, catchup=False, replay_until=4), 3, [2, 3]),
+    ("nothing before its time", cursor(2), 1.999, []),
+    ("at its time", cursor(2), 2, [2]),
+    ("a clock that went back owes nothing", cursor(5), 3, []),
+    ("missed points are made up, oldest first", cursor(2), 5.5, [2, 3, 4, 5]),
+    ("the start is inclusive", cursor(0, since=9), 1, [0, 1]),
+    ("without catch-up what was missed is let be", cursor(2, catchup=False), 5.5, []),
+    ("without catch-up a point is made at its time", cursor(2, catchup=False), 2, [2]),
+    ("and a little later, too", cursor(2, catchup=False), 2 + 0.9 / 60, [2]),
+    ("but not when it was missed", cursor(2, catchup=False), 2 + 1.1 / 60, []),
+    ("nor when it was there before the schedule", cursor(2, since=2.001, catchup=False), 2.002, []),
+    ("what is replayed is made up all the same", cursor(2, catchup=False, replay_until=4), 7.5, [2, 3, 4]),
+    ("and after it what is due", cursor(2, catchup=False, replay_until=3.5), 6, [2, 3, 6]),
+    ("a replay that is over means nothing", cursor(5, catchup=False, replay_until=3.5), 6, [6]),
+    ("a replay ends at the moment", cursor(2, catchup=False, replay_until=4), 3, [2, 3]),
 ]
 
 
 @pytest.mark.parametrize(("what", "course", "moment", "points"), CASES, ids=[case[0] for case in CASES])
-def test_points_are_owed_a_run(what: str, course: Course, moment: float, points: list[float]) -> None:
+def test_points_are_owed_a_run(what: str, course: ScheduleCursor, moment: float, points: list[float]) -> None:
     assert list(course.owed(at(moment))) == [at(point) for point in points]
 
 
@@ -62,7 +64,7 @@ def test_points_are_owed_a_run(what: str, course: Course, moment: float, points:
 def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
     next_at: int, since: int, catchup: bool, replay_until: float | None, moment: float
 ) -> None:
-    known = course(next_at, since, catchup=catchup, replay_until=replay_until)
+    known = cursor(next_at, since, catchup=catchup, replay_until=replay_until)
     owed, passed = list(known.owed(at(moment))), list(known.passed(at(moment)))
     assert owed == sorted(set(owed))
     assert owed == [point for point in passed if known.owes(point, at(moment))]
@@ -71,15 +73,15 @@ def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
 
 
 def test_without_catch_up_a_long_past_costs_nothing() -> None:
-    long_ago = Course(
+    long_ago = ScheduleCursor(
         schedule=Schedule("* * * * *"), next_at=DAY.replace(year=1970), since=DAY.replace(year=1970), catchup=False
     )
     assert list(long_ago.owed(DAY)) == [DAY - LATE, DAY]
 
 
 def test_what_comes_next_is_after_the_moment_and_not_before_the_start() -> None:
-    assert list(islice(course(2).upcoming(at(4)), 2)) == [at(5), at(6)]
-    assert list(islice(course(7).upcoming(at(4)), 2)) == [at(7), at(8)]
+    assert list(islice(cursor(2).upcoming(at(4)), 2)) == [at(5), at(6)]
+    assert list(islice(cursor(7).upcoming(at(4)), 2)) == [at(7), at(8)]
 
 
 def test_the_first_point_may_be_the_start_itself() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.schedule import (
     MAX_BACKFILL,
     NICKNAMES,
@@ -88,13 +88,13 @@ def test_a_point_at_the_very_end_of_a_gap_is_there_and_not_after_it() -> None:
     ],
 )
 def test_what_is_no_cron_or_never_comes_is_refused(cron: str) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         Schedule(cron)
 
 
 @pytest.mark.parametrize("zone", ["", "Europe", "Mars/Base", "../etc/passwd", "localtime"])
 def test_what_is_no_time_zone_is_refused(zone: str) -> None:
-    with pytest.raises(Fault, match="time zone"):
+    with pytest.raises(NotationError, match="time zone"):
         Schedule("@daily", zone)
 
 
@@ -194,9 +194,9 @@ def test_a_backfill_has_both_its_ends_and_a_bound() -> None:
         utc("2026-02-28 16:00"),
         utc("2026-03-01 16:00"),
     ]
-    with pytest.raises(Fault, match=f"more than {MAX_BACKFILL}"):
+    with pytest.raises(NotationError, match=f"more than {MAX_BACKFILL}"):
         Schedule("* * * * *").backfill(utc("2000-01-01"), utc("2026-01-01"))
-    with pytest.raises(Fault, match="after its end"):
+    with pytest.raises(NotationError, match="after its end"):
         schedule.backfill(utc("2026-01-02"), utc("2026-01-01"))
 
 
@@ -205,7 +205,7 @@ def test_times_of_the_wall_are_read_and_told_in_the_flows_time_zone() -> None:
     assert execution_date(utc("2026-02-28 16:00"), "Asia/Shanghai") == "2026-03-01 00:00:00"
     assert first_instant(datetime.fromisoformat("2026-03-29T02:30"), ZoneInfo(BERLIN)) == utc("2026-03-29 01:00")
     for text in ("2026-03-01", "2026-03-01T00:00:00", "", "2026-02-30 00:00:00"):
-        with pytest.raises(Fault, match="of the form"):
+        with pytest.raises(NotationError, match="of the form"):
             read_instant(text, "UTC")
 
 

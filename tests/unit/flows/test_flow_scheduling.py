@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.database.models import StoredFlow
+from pipeline_core.database.models import FlowRow
 from pipeline_core.errors import WrongParameter
-from pipeline_core.flows.definition.documents import stored_flow
+from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.schedules.scheduling import rescheduled
+from pipeline_core.flows.schedules.scheduling import apply_definition
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 
 
 def definition(**pipeline: Any) -> Flow:
     tasks = [{"name": "only", "job_templete": "logical"}]
-    return stored_flow({"pipeline": {"name": "sales", **pipeline}, "tasks": tasks})
+    return parse_stored({"pipeline": {"name": "sales", **pipeline}, "tasks": tasks})
 
 
 def hourly(**pipeline: Any) -> Flow:
@@ -27,9 +27,9 @@ def at(hour: int, day: int = 1) -> datetime:
     return datetime(2026, 3, day, hour, tzinfo=UTC)
 
 
-def stored(flow: Flow, *, imported: bool = False, moment: datetime = NOON) -> StoredFlow:
-    row = StoredFlow(paused=False, fault="")
-    rescheduled(row, None, flow, moment, imported=imported)
+def stored(flow: Flow, *, imported: bool = False, moment: datetime = NOON) -> FlowRow:
+    row = FlowRow(paused=False, schedule_error="")
+    apply_definition(row, None, flow, moment, imported=imported)
     return row
 
 
@@ -59,7 +59,7 @@ def test_a_flow_without_a_schedule_has_no_points_and_is_not_paused(imported: boo
 def test_a_schedule_that_stays_as_it_is_goes_on_where_it_was(imported: bool, paused: bool) -> None:
     row = stored(hourly())
     row.paused, row.next_at, row.replay_until = paused, at(9), at(11)
-    rescheduled(row, hourly(), hourly(describe="new"), at(20), imported=imported)
+    apply_definition(row, hourly(), hourly(describe="new"), at(20), imported=imported)
     assert (row.paused, row.scheduled_since, row.next_at, row.replay_until) == (paused, NOON, at(9), at(11))
 
 
@@ -75,14 +75,14 @@ def test_a_changed_schedule_begins_anew(changed: dict[str, Any]) -> None:
     row = stored(hourly())
     row.next_at = at(2)
     after = definition(**{"schedule_type": "crontab", "cron_time": "0 * * * *", **changed})
-    rescheduled(row, hourly(), after, at(20), imported=False)
+    apply_definition(row, hourly(), after, at(20), imported=False)
     assert (row.scheduled_since, row.next_at) == (at(20), at(20) + timedelta(minutes=30))
 
 
 def test_a_start_moved_back_alone_goes_back_and_leaves_the_schedule_as_old_as_it_is() -> None:
     row = stored(hourly(cronjob_start_time="2026-03-01 10:00:00"))
     row.next_at = at(20)
-    rescheduled(
+    apply_definition(
         row,
         hourly(cronjob_start_time="2026-03-01 10:00:00"),
         hourly(cronjob_start_time="2026-03-01 03:00:00"),
@@ -94,7 +94,7 @@ def test_a_start_moved_back_alone_goes_back_and_leaves_the_schedule_as_old_as_it
 
 def test_a_start_before_the_moment_of_a_schedule_that_had_none_goes_back() -> None:
     row = stored(hourly())
-    rescheduled(row, hourly(), hourly(cronjob_start_time="2026-03-01 03:00:00"), at(19), imported=False)
+    apply_definition(row, hourly(), hourly(cronjob_start_time="2026-03-01 03:00:00"), at(19), imported=False)
     assert row.next_at == at(3)
 
 
@@ -103,7 +103,7 @@ def test_a_start_moved_on_passes_points_and_repeats_none(start: str, next_at: da
     before = hourly(cronjob_start_time="2026-03-01 10:00:00")
     row = stored(before)
     row.next_at = at(15)
-    rescheduled(row, before, hourly(cronjob_start_time=start), at(19), imported=False)
+    apply_definition(row, before, hourly(cronjob_start_time=start), at(19), imported=False)
     assert row.next_at == next_at
 
 
@@ -111,15 +111,15 @@ def test_a_start_taken_away_repeats_nothing() -> None:
     before = hourly(cronjob_start_time="2026-03-01 03:00:00")
     row = stored(before)
     row.next_at = at(15)
-    rescheduled(row, before, hourly(), at(19), imported=False)
+    apply_definition(row, before, hourly(), at(19), imported=False)
     assert row.next_at == at(15)
 
 
 def test_a_schedule_taken_away_and_set_again_is_a_new_one() -> None:
     row = stored(hourly(), imported=True)
-    rescheduled(row, hourly(), definition(), at(14), imported=False)
+    apply_definition(row, hourly(), definition(), at(14), imported=False)
     assert (row.paused, row.next_at) == (False, None)
-    rescheduled(row, definition(), hourly(), at(19), imported=False)
+    apply_definition(row, definition(), hourly(), at(19), imported=False)
     assert (row.paused, row.scheduled_since, row.next_at) == (False, at(19), at(19))
 
 
@@ -127,18 +127,18 @@ def test_a_changed_schedule_stays_paused_and_an_imported_change_pauses() -> None
     changed = hourly(timezone="Asia/Kolkata")
     row = stored(hourly())
     row.paused = True
-    rescheduled(row, hourly(), changed, at(14), imported=False)
+    apply_definition(row, hourly(), changed, at(14), imported=False)
     assert row.paused
     row.paused = False
-    rescheduled(row, changed, hourly(), at(14), imported=True)
+    apply_definition(row, changed, hourly(), at(14), imported=True)
     assert row.paused
 
 
 def test_any_new_definition_ends_a_fault() -> None:
     row = stored(hourly())
-    row.fault, row.faulted_at = "global_env: …", NOON
-    rescheduled(row, hourly(), hourly(), at(14), imported=False)
-    assert (row.fault, row.faulted_at) == ("", None)
+    row.schedule_error, row.schedule_error_at = "global_env: …", NOON
+    apply_definition(row, hourly(), hourly(), at(14), imported=False)
+    assert (row.schedule_error, row.schedule_error_at) == ("", None)
 
 
 @pytest.mark.parametrize("start", ["1970-01-01 00:00:00", "2199-12-31 23:59:59"])

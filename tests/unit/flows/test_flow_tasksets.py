@@ -14,18 +14,18 @@ from pipeline_core.flows.definition.documents import read_document, read_entry
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.definition.preparation import global_values, prepare
 from pipeline_core.flows.definition.templates import Behaviour, read_templates
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.runs.rendezvous import parts
-from pipeline_core.flows.runs.taskset import RunFacts, build, leased_ports
+from pipeline_core.flows.runs.taskset import RunContext, build, leased_ports
 from pipeline_core.taskset.schema import check
 from tests.unit.flows.flow_cases import case, site
 
 CATALOGUE = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
 
 
-def run_of(flow: Flow) -> RunFacts:
-    return RunFacts(
+def run_of(flow: Flow) -> RunContext:
+    return RunContext(
         id="r01",
         flow_id="7",
         flow_name=flow.name,
@@ -201,7 +201,7 @@ def test_global_values_are_made_once_and_may_be_given(site: Site) -> None:
     values = global_values(flow, known)
     assert values["B"] == f"{values['A']}-x"
     assert global_values(flow, known, {"A": "{{ nobody }}"}) == {"A": "{{ nobody }}", "B": "{{ nobody }}-x"}
-    with pytest.raises(Fault, match="no C; there are A, B"):
+    with pytest.raises(NotationError, match="no C; there are A, B"):
         global_values(flow, known, {"C": "1"})
 
 

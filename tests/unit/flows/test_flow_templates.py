@@ -24,7 +24,7 @@ from pipeline_core.flows.notation.arguments import (
     filled,
     read_arguments,
 )
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.validation.errors import ValidationErrors
 from tests.unit.flows.flow_cases import case, site
 
@@ -102,7 +102,7 @@ def test_what_is_built_in_is_there_under_all_its_names() -> None:
     catalogue = Catalogue()
     assert catalogue.find("自定义镜像") is catalogue.find("customize")
     assert set(catalogue.names) == set(RESERVED) == set(BUILT_IN)
-    with pytest.raises(Fault, match='"no-such"'):
+    with pytest.raises(NotationError, match='"no-such"'):
         catalogue.find("no-such")
 
 
@@ -187,7 +187,7 @@ def test_values_that_fit_are_passed(spec: dict[str, Any], value: Any) -> None:
 
 @pytest.mark.parametrize(("spec", "value"), BAD)
 def test_values_that_do_not_fit_are_refused(spec: dict[str, Any], value: Any) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         checked(arguments(a=spec)["--a"], value)
 
 
@@ -235,7 +235,7 @@ JSON = st.recursive(
 def test_any_value_of_any_type_is_passed_as_words_or_refused(kind: str, value: Any) -> None:
     try:
         fitting = checked(Argument(name="-a", type=kind), value)
-    except Fault:
+    except NotationError:
         return
     assert all(isinstance(word, str) for word in argv({"-a": fitting}))
 
@@ -268,12 +268,12 @@ def test_a_distributed_template_has_so_many_replicas() -> None:
     values = {"--image": "torch", "--working_dir": "/w", "--command": "bash start.sh", "--num_worker": "3"}
     assert start(torch, values) == Start(image="torch", workdir="/w", script="bash start.sh", replicas=3)
     for number in ("0", "x", "10001"):
-        with pytest.raises(Fault, match="num_worker"):
+        with pytest.raises(NotationError, match="num_worker"):
             start(torch, {**values, "--num_worker": number})
-    with pytest.raises(Fault, match="needs a command"):
+    with pytest.raises(NotationError, match="needs a command"):
         start(torch, {**values, "--command": None})
 
 
 def test_a_task_needs_an_image() -> None:
-    with pytest.raises(Fault, match="no image"):
+    with pytest.raises(NotationError, match="no image"):
         start(Catalogue().find("customize"), {"images": None, "command": "x"})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.notation.errors import Fault
+from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.variables import (
     MAX_RENDERED,
     MAX_TEXT,
@@ -93,7 +93,7 @@ def test_outputs_of_tasks_are_read_by_their_names(text: str, tasks: set[str], re
 
 
 def test_an_output_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(Fault, match="no output of a task a-b"):
+    with pytest.raises(NotationError, match="no output of a task a-b"):
         render("{{a_b.output}}", VALUES, {"a": "x"})
 
 
@@ -173,30 +173,30 @@ ESCAPES = [
 
 @pytest.mark.parametrize("expression", ESCAPES, ids=lambda text: text[:40])
 def test_what_tries_to_leave_the_sandbox_is_refused(expression: str) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         render("{{" + expression + "}}", VALUES, {"a": "x"})
 
 
 @pytest.mark.parametrize("text", ["{{", "{{ a", "{{ ' }}", "{{ creator }", "{{}}", "{{ {{ creator }} }}"])
 def test_what_is_not_closed_is_refused(text: str) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(NotationError):
         render(text, VALUES)
 
 
 def test_an_undefined_name_is_named_before_anything_is_rendered() -> None:
-    with pytest.raises(Fault, match='"YYYMMDD" is not defined'):
+    with pytest.raises(NotationError, match='"YYYMMDD" is not defined'):
         check("echo {{YYYMMDD}}", ["YYYYMMDD"])
-    with pytest.raises(Fault, match='"YYYMMDD" is not defined'):
+    with pytest.raises(NotationError, match='"YYYMMDD" is not defined'):
         render("echo {{YYYMMDD}}", VALUES)
 
 
 def test_texts_are_bounded_before_and_after() -> None:
-    with pytest.raises(Fault, match=f"longer than {MAX_TEXT}"):
+    with pytest.raises(NotationError, match=f"longer than {MAX_TEXT}"):
         render("é" * (MAX_TEXT // 2 + 1), VALUES)
     big = {"BIG": "x" * (MAX_RENDERED // 2 + 1)}
     assert len(render("{{BIG}}", big)) == len(big["BIG"])
     for text in ("{{BIG}}{{BIG}}", "{{BIG ~ BIG}}", "{{ BIG | replace('', BIG) }}", "{{ BIG | replace('x', 'xx') }}"):
-        with pytest.raises(Fault):
+        with pytest.raises(NotationError):
             render(text, big)
 
 
@@ -232,7 +232,7 @@ PIECES = st.sampled_from(
 def test_any_text_is_rendered_or_refused(text: str) -> None:
     try:
         rendered: Any = render(text, VALUES, {"a": "x"})
-    except Fault:
+    except NotationError:
         return
     assert "{{" in text or rendered == text
 

@@ -59,7 +59,7 @@ def upgrade() -> None:
         "flows",
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("written_as", sa.Text(), nullable=False),
+        sa.Column("document_key", sa.Text(), nullable=False),
         sa.Column("entry", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("creator", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
@@ -68,8 +68,8 @@ def upgrade() -> None:
         sa.Column("scheduled_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("replay_until", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("fault", sa.Text(), nullable=False),
-        sa.Column("faulted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("schedule_error", sa.Text(), nullable=False),
+        sa.Column("schedule_error_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_flows")),
         sa.UniqueConstraint("key", name=op.f("uq_flows_key")),
     )
@@ -221,8 +221,8 @@ def upgrade() -> None:
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("points", sa.JSON(none_as_null=True), nullable=False),
-        sa.Column("made", sa.Integer(), nullable=False),
-        sa.Column("again", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("made_count", sa.Integer(), nullable=False),
+        sa.Column("points_to_retry", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("stop_on_failure", sa.Boolean(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
@@ -415,12 +415,12 @@ def upgrade() -> None:
         sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("trigger", sa.Text(), nullable=False),
         sa.Column("execution_date", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("only", sa.Text(), nullable=False),
+        sa.Column("only_task", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("blocked_by", sa.Text(), nullable=False),
         sa.Column("dismissed", sa.Boolean(), nullable=False),
-        sa.Column("token", sa.Text(), nullable=False),
+        sa.Column("tasks_version", sa.Text(), nullable=False),
         sa.Column("creator", sa.Text(), nullable=False),
         sa.Column("runner", sa.Text(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),
@@ -443,7 +443,7 @@ def upgrade() -> None:
     op.create_index("ix_runs_open", "runs", ["flow_id"], unique=False, postgresql_where=sa.text("finished_at IS NULL"))
     op.create_index(op.f("ix_runs_state_id"), "runs", ["state", "id"], unique=False)
     op.create_table(
-        "run_documents",
+        "run_definitions",
         sa.Column("run_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("entry", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("templates", sa.JSON(none_as_null=True), nullable=False),
@@ -462,7 +462,7 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("active", sa.Boolean(), nullable=False),
-        sa.Column("tries", sa.Integer(), nullable=False),
+        sa.Column("retries_left", sa.Integer(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("output", sa.Text(), nullable=True),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
@@ -478,7 +478,7 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=True),
         sa.Column("stop", sa.Boolean(), nullable=False),
-        sa.Column("owed", sa.Boolean(), nullable=False),
+        sa.Column("pending", sa.Boolean(), nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(
             ["run_id", "key"],
@@ -490,7 +490,11 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", name=op.f("uq_task_attempts_job_id")),
     )
     op.create_index(
-        "ix_task_attempts_owed", "task_attempts", ["run_id", "due_at"], unique=False, postgresql_where=sa.text("owed")
+        "ix_task_attempts_pending",
+        "task_attempts",
+        ["run_id", "due_at"],
+        unique=False,
+        postgresql_where=sa.text("pending"),
     )
 
     op.execute(sa.schema.CreateSequence(sa.Sequence("event_positions")))
@@ -499,10 +503,10 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute(sa.schema.DropSequence(sa.Sequence("event_positions")))
-    op.drop_index("ix_task_attempts_owed", table_name="task_attempts", postgresql_where=sa.text("owed"))
+    op.drop_index("ix_task_attempts_pending", table_name="task_attempts", postgresql_where=sa.text("pending"))
     op.drop_table("task_attempts")
     op.drop_table("task_runs")
-    op.drop_table("run_documents")
+    op.drop_table("run_definitions")
     op.drop_index(op.f("ix_runs_state_id"), table_name="runs")
     op.drop_index("ix_runs_open", table_name="runs", postgresql_where=sa.text("finished_at IS NULL"))
     op.drop_index(op.f("ix_runs_flow_id_id"), table_name="runs")
