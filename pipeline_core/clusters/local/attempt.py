@@ -21,10 +21,11 @@ import psutil
 from pipeline_core.clusters import base
 from pipeline_core.clusters.base import Observation, ReplicaReport, ReplicaResult
 from pipeline_core.clusters.local.cgroups import group_of
-from pipeline_core.clusters.local.files import BOUND, UNKNOWN, AttemptFiles, write_durably
+from pipeline_core.clusters.local.files import BOUND, UNKNOWN, AttemptFiles
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
 from pipeline_core.clusters.local.launcher import start_supervisor
 from pipeline_core.common.clock import now
+from pipeline_core.common.files import write_durably
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS_FILE, OUTPUT_FILE
 

@@ -25,12 +25,13 @@ from pipeline_core.clusters.base import (
     expected_replicas,
 )
 from pipeline_core.clusters.local.attempt import NOT_COLLECTED, LocalAttempt
-from pipeline_core.clusters.local.files import BOUND, UNKNOWN, sync_directory
+from pipeline_core.clusters.local.files import BOUND, UNKNOWN
 from pipeline_core.clusters.local.journal import Key
 from pipeline_core.clusters.local.launcher import cgroup_place, mount_problem
 from pipeline_core.clusters.local.linux import DirectoryWatch, Overflow
 from pipeline_core.clusters.local.plan import has_mounts, is_job_id, make_plan
 from pipeline_core.clusters.local.slots import write_limit
+from pipeline_core.common.files import sync_directory
 from pipeline_core.settings import Settings
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import collects
@@ -206,8 +207,12 @@ class LocalCluster:
         job.mkdir(exist_ok=True)
         path = job / str(request.attempt)
         hidden = job / f".{request.attempt}.{uuid.uuid4().hex}"
-        LocalAttempt.write(hidden, plan, keys)
         attempt = LocalAttempt(path, request.attempt)
+        try:
+            LocalAttempt.write(hidden, plan, keys)
+        except OSError:
+            shutil.rmtree(hidden, ignore_errors=True)
+            raise
         try:
             hidden.rename(path)
         except OSError:

@@ -22,6 +22,7 @@ import os
 import struct
 
 from pipeline_core.clusters.local.journal import Key
+from pipeline_core.common.files import write_all, write_durably
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class AttemptFiles:
                 return
             raise
         try:
-            os.write(fd, b"\n")
+            write_all(fd, b"\n")
         except BlockingIOError:
             pass
         finally:
@@ -147,27 +148,6 @@ def write_keys(directory: str, keys: Iterable[Key]) -> None:
 def read_keys(path: str) -> list[Key]:
     with open(path, encoding="utf-8") as file:
         return [Key.parse(line) for line in file.read().split()]
-
-
-def write_durably(directory: str, name: str, data: bytes) -> None:
-    """Write a whole file: it is there with all its contents, also after a power failure, or not at all."""
-    hidden = os.path.join(directory, f".{name}.{os.urandom(6).hex()}")
-    fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(hidden, os.path.join(directory, name))
-    sync_directory(directory)
-
-
-def sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _names(directory: str) -> list[str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 
+from pipeline_core.common.files import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -93,8 +95,7 @@ class JournalWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._fd, data) :]
+        write_all(self._fd, data)
 
 
 def standing(fields: Fields, *, stopped: bool, alive: bool, same_boot: bool) -> Fields:

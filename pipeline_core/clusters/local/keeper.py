@@ -20,6 +20,7 @@ from pipeline_core.clusters.local.journal import FAILED, RUNNING, STOPPED, SUCCE
 from pipeline_core.clusters.local.logfile import LogFile
 from pipeline_core.clusters.local.mounts import BindMount
 from pipeline_core.clusters.local.process import compose, expand, taskset_variables
+from pipeline_core.common.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ STOP: Final = b"t"
 DEADLINE: Final = b"d"
 FIRST_BACKOFF_SECONDS = 1.0
 LAST_BACKOFF_SECONDS = 60.0
+LONGEST_ERROR = 4096
+"""Characters of an error that go into a container's log: its pipe, which nobody reads meanwhile, must hold them."""
 
 
 class Interrupted(Exception):
@@ -146,7 +149,7 @@ class Keeper:
                 self._make_group(container),
             )
         except (process.StartError, OSError) as error:
-            os.write(writing, f"{error}\n".encode())
+            write_all(writing, f"{error}"[:LONGEST_ERROR].encode() + b"\n")
             container.code = error.code if isinstance(error, process.StartError) else process.NOT_EXECUTABLE
             container.reason = "StartError"
             raise Interrupted(FAILED, "StartError") from None
@@ -324,6 +327,4 @@ class Keeper:
         }
 
     def _tell(self, fields: Fields) -> None:
-        data = json.dumps(fields).encode() + b"\n"
-        while data:
-            data = data[os.write(self._tell_fd, data) :]
+        write_all(self._tell_fd, json.dumps(fields).encode() + b"\n")

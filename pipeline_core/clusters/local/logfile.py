@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+
+from pipeline_core.common.files import write_all
 
 LINE_LIMIT = 16 * 1024
 TAIL = 2 * 1024
@@ -68,13 +71,13 @@ class LogFile:
             for start in range(0, max(len(line), 1), LINE_LIMIT):
                 text = line[start : start + LINE_LIMIT].decode("utf-8", "replace")
                 pieces += [prefix, text.encode(), b"\n"]
-        data = b"".join(pieces)
+        size = os.fstat(self._fd).st_size
         try:
-            while data:
-                data = data[os.write(self._fd, data) :]
+            write_all(self._fd, b"".join(pieces))
         except OSError:
-            # A full disk costs log lines, not the replica.
-            return
+            # A full disk costs log lines, not the replica. Half a line would spoil the one that follows it.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, size)
 
 
 def rfc3339(microseconds: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from pipeline_core.clusters.local import linux
+from pipeline_core.common.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,6 +136,6 @@ def _bind_file(source: str, copy: str) -> None:
 def _write(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY)
     try:
-        os.write(fd, text.encode())
+        write_all(fd, text.encode())
     finally:
         os.close(fd)

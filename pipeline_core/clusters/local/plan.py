@@ -65,7 +65,7 @@ def make_plan(
     notes: list[str] = []
     roles = {}
     for number, role in enumerate(spec["roles"]):
-        path = f"spec.roles.{number}"
+        path = f"spec.roles[{number}]"
         if _ROLE.fullmatch(role["name"]) is None:
             raise refuse(f"{path}.name", f'"{role["name"]}" is not a name of lower-case letters, digits and hyphens')
         planner = _PodPlanner(role["template"], f"{path}.template", root, request.namespace, notes, cgroup_problem)
@@ -123,13 +123,13 @@ class _PodPlanner:
         if restart not in ("Never", "OnFailure"):
             raise refuse(f"{path}.restartPolicy", f'"{restart}" is neither Never nor OnFailure')
         grace = spec.get("terminationGracePeriodSeconds")
-        volumes = {volume["name"]: self._volume(volume, f"{path}.volumes.{n}") for n, volume in _each(spec, "volumes")}
-        containers = [self._container(one, f"{path}.containers.{n}", volumes) for n, one in _each(spec, "containers")]
+        volumes = {volume["name"]: self._volume(volume, f"{path}.volumes[{n}]") for n, volume in _each(spec, "volumes")}
+        containers = [self._container(one, f"{path}.containers[{n}]", volumes) for n, one in _each(spec, "containers")]
         if all(container["sidecar"] for container in containers):
             raise refuse(
                 f"{path}.containers", "all containers are sidecars, so that none says when the replica has ended"
             )
-        inits = [self._init(one, f"{path}.initContainers.{n}", volumes) for n, one in _each(spec, "initContainers")]
+        inits = [self._init(one, f"{path}.initContainers[{n}]", volumes) for n, one in _each(spec, "initContainers")]
         return {
             "restart": restart,
             "deadline": spec.get("activeDeadlineSeconds"),
@@ -156,11 +156,11 @@ class _PodPlanner:
         return {
             "name": container["name"],
             "argv": [*command, *(container.get("args") or [])],
-            "env": [(one["name"], _value(one, f"{path}.env.{n}")) for n, one in _each(container, "env")],
+            "env": [(one["name"], _value(one, f"{path}.env[{n}]")) for n, one in _each(container, "env")],
             "directory": directory,
             "limits": self._limits(container.get("resources") or {}, f"{path}.resources"),
             "mounts": [
-                self._mount(one, f"{path}.volumeMounts.{n}", volumes) for n, one in _each(container, "volumeMounts")
+                self._mount(one, f"{path}.volumeMounts[{n}]", volumes) for n, one in _each(container, "volumeMounts")
             ],
             "sidecar": container["name"] in self._sidecars,
         }

@@ -7,6 +7,7 @@ import os
 import signal
 
 from pipeline_core.clusters.local import linux, mounts
+from pipeline_core.common.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def start(
         except (OSError, ValueError, StartError) as error:
             status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             problem = str(error) if isinstance(error, StartError) else f"cannot execute {argv[0]!r}: {error}"
-            os.write(writing, f"{status} {problem}".encode())
+            write_all(writing, f"{status} {problem}".encode())
         finally:
             os._exit(NOT_FOUND)
     os.close(writing)

@@ -15,7 +15,8 @@ import fcntl
 import os
 import zlib
 
-from pipeline_core.clusters.local.files import AttemptFiles, write_durably
+from pipeline_core.clusters.local.files import AttemptFiles
+from pipeline_core.common.files import write_durably
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import ENDED, FAILED, STOPPED, WAITING, JournalWriter, standings
 from pipeline_core.clusters.local.keeper import DEADLINE, STOP, Keeper
 from pipeline_core.clusters.local.slots import Slots
+from pipeline_core.common.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class KeeperHandle:
         if not self.told:
             self.told = word
             try:
-                os.write(self.orders, word)
+                write_all(self.orders, word)
             except BrokenPipeError:
                 return
 

@@ -419,8 +419,11 @@ def test_volumes_are_mounted_for_the_replica_alone(local: LocalCluster, root: Pa
 @pytest.mark.parametrize(
     ("pod", "path"),
     [
-        ({"name": "main", "image": "x"}, "spec.roles.0.template.spec.containers.0.command"),
-        (container("true", envFrom=[{"secretRef": {"name": "s"}}]), "spec.roles.0.template.spec.containers.0.envFrom"),
+        ({"name": "main", "image": "x"}, "spec.roles[0].template.spec.containers[0].command"),
+        (
+            container("true", envFrom=[{"secretRef": {"name": "s"}}]),
+            "spec.roles[0].template.spec.containers[0].envFrom",
+        ),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_with_its_path(
@@ -436,7 +439,7 @@ def test_what_has_no_effect_is_noted(local: LocalCluster) -> None:
     launched = unit("job", role("worker", container("true", ports=[{"containerPort": 80}]), nodeSelector={"a": "b"}))
     platform = local.launch(launched).platform
     notes = "\n".join(platform["notes"])
-    assert "containers.0.ports has no effect" in notes
+    assert "containers[0].ports has no effect" in notes
     assert "spec.nodeSelector has no effect" in notes
     assert platform["platform"] == "local"
     assert platform["namespace"] == "default"
@@ -454,5 +457,5 @@ def test_a_job_cannot_lead_out_of_its_directory(local: LocalCluster, root: Path,
 @pytest.mark.parametrize("name", ["../other", "a/b", "A", ""])
 def test_a_role_cannot_lead_out_of_its_directory(local: LocalCluster, name: str) -> None:
     launched = unit("job", role(name, container("true")))
-    with pytest.raises(ClusterError, match=r"spec\.roles\.0\.name"):
+    with pytest.raises(ClusterError, match=r"spec\.roles\[0\]\.name"):
         local.launch(LaunchRequest(launched.job_id, "default", "u1", launched.taskset))

@@ -197,7 +197,7 @@ def test_usage_is_told_by_the_processes_where_there_are_no_groups(local: LocalCl
 
 @pytest.mark.usefixtures("nowhere")
 def test_limits_that_are_not_enforced_are_noted(local: LocalCluster) -> None:
-    path = "spec.roles.0.template.spec.containers.0.resources.limits"
+    path = "spec.roles[0].template.spec.containers[0].resources.limits"
     platform = local.launch(unit("job", role("worker", limited("true", memory="1Mi", cpu="1")))).platform
     (note,) = [note for note in platform["notes"] if note.startswith(path)]
     assert NOWHERE in note

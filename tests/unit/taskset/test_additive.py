@@ -13,7 +13,7 @@ from pipeline_core.taskset.additive import NotAdditive, binding, decoration
 from pipeline_core.taskset.change import Insert, Put, Replace, TaskSetChange, apply, patch
 from pipeline_core.taskset.pod_policy import PodPolicy, PodPolicyError
 from pipeline_core.taskset.schema import TaskSetError
-from tests.unit.taskset.taskset_documents import BASE, Doc, additions, main, pod, template, variant
+from tests.unit.taskset.documents import BASE, Doc, additions, main, pod, template, variant
 
 CASES = Path(__file__).parents[2] / "cases"
 ROWS = [

@@ -13,7 +13,7 @@ from pipeline_core.taskset.change import apply, patch
 from pipeline_core.taskset.document import SIDECARS, counting, sidecars
 from pipeline_core.taskset.merge import MergeConflict, decorated, merge
 from pipeline_core.taskset.schema import TaskSetError, check
-from tests.unit.taskset.taskset_documents import BASE, Doc, additions, containers, main, pod, template, variant
+from tests.unit.taskset.documents import BASE, Doc, additions, containers, main, pod, template, variant
 
 
 def together(*edits: Any, base: Doc = BASE) -> Doc:

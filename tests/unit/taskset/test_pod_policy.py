@@ -13,7 +13,7 @@ from pipeline_core.taskset.pod_policy import (
     check_pods,
     violations,
 )
-from tests.unit.taskset.taskset_documents import BASE, containers, main, pod, template, variant
+from tests.unit.taskset.documents import BASE, containers, main, pod, template, variant
 
 MAIN = "spec.roles[0].template.spec.containers[0]"
 POD = "spec.roles[0].template.spec"

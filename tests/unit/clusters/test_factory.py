@@ -1,21 +1,18 @@
-"""Which driver a process gets, and what the null driver says."""
+"""Which driver a process gets."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipeline_core.clusters import factory
-from pipeline_core.clusters.base import LaunchRequest, LogQuery, ReplicaKey
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
-from pipeline_core.states import ReplicaState
 
 KUBECONFIG = """
 apiVersion: v1
@@ -25,7 +22,6 @@ clusters: [{name: here, cluster: {server: "http://127.0.0.1:1"}}]
 users: [{name: me, user: {token: hush}}]
 contexts: [{name: only, context: {cluster: here, user: me}}]
 """
-TASKSET = {"spec": {"roles": [{"name": "ps", "template": {}}, {"name": "worker", "replicas": 2, "template": {}}]}}
 
 
 @pytest.fixture
@@ -74,33 +70,3 @@ def test_a_cluster_that_cannot_be_told_is_a_matter_of_configuration(
     environment.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigurationError, match=message):
         factory.cluster()
-
-
-def test_on_the_null_cluster_everything_succeeds_at_once() -> None:
-    cluster = NullCluster("nowhere")
-    observation = cluster.launch(LaunchRequest("job", "ns", "u", TASKSET, attempt=2))
-    assert observation.cleared
-    assert observation.attempt == 2
-    found = [(replica.role, replica.index, replica.state, replica.exit_code) for replica in observation.replicas]
-    assert found == [
-        ("ps", 0, ReplicaState.SUCCEEDED, 0),
-        ("worker", 0, ReplicaState.SUCCEEDED, 0),
-        ("worker", 1, ReplicaState.SUCCEEDED, 0),
-    ]
-    assert cluster.observe("job") is None
-    assert cluster.delete("job") is True
-    assert list(cluster.logs("job", LogQuery(follow=True))) == []
-
-
-def test_the_null_cluster_reports_just_the_tries_that_are_asked_for() -> None:
-    tries = (ReplicaKey("worker", 1, 3),)
-    (replica,) = NullCluster("nowhere").launch(LaunchRequest("job", "ns", "u", TASKSET, replicas=tries)).replicas
-    assert (replica.role, replica.index, replica.attempt) == ("worker", 1, 3)
-
-
-def test_the_watch_of_the_null_cluster_shows_signs_of_life_until_it_is_stopped() -> None:
-    stop = threading.Event()
-    names = NullCluster("nowhere").watch(stop)
-    assert list(next(names)) == []
-    stop.set()
-    assert list(names) == []

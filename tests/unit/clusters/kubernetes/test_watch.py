@@ -12,7 +12,7 @@ from pipeline_core.clusters.base import Observation
 from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.states import ReplicaState
-from tests.unit.clusters.kubernetes_pods import NOW, ended, make, running, waiting
+from tests.unit.clusters.kubernetes.pods import NOW, ended, make, running, waiting
 
 UNIT = {
     "metadata": {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline_core.clusters.kubernetes.pods import PodView
 from pipeline_core.clusters.kubernetes.rules import RULES, PodOutcome, WaitLimits, count_results, judge
 from pipeline_core.states import ReplicaState
-from tests.unit.clusters.kubernetes_pods import NOW, at, ended, make, running, waiting
+from tests.unit.clusters.kubernetes.pods import NOW, at, ended, make, running, waiting
 
 LIMITS = WaitLimits(pending=timedelta(seconds=300), scheduling=timedelta(seconds=3600))
 W, R, S, F, STOPPED = (
@@ -327,7 +327,7 @@ def test_results_are_counted() -> None:
 
 
 def test_the_documentation_shows_the_table() -> None:
-    page = Path(__file__).parents[3] / "docs/kubernetes.md"
+    page = Path(__file__).parents[4] / "docs/kubernetes.md"
     rows = [
         f"| {rule.when} | {rule.state or 'waiting, or running once anything ran'} | {rule.reason or '–'} "
         f"| {rule.result or ('task_error, or task_fail when nothing ran' if rule.state is F else '–')} |"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, PREPARER, equip, handed_over, leaves_output
 from pipeline_core.clusters.kubernetes.pods import PodView
-from pipeline_core.clusters.kubernetes.results import output_of
-from tests.unit.clusters.kubernetes_pods import NOW, ended, make
+from tests.unit.clusters.kubernetes.pods import NOW, make
 
 STAMP = b"2026-03-01T12:00:00.000000001Z "
 
@@ -88,36 +87,6 @@ def test_what_no_collector_prints_is_not_taken(lines: list[bytes]) -> None:
 
 def test_a_log_without_end_is_given_up() -> None:
     assert handed_over(STAMP + b"QQ" for _ in iter(int, 1)) is None
-
-
-def pod(*messages: str, containers: int = 1, path: str = "/output", code: int = 0) -> dict[str, Any]:
-    names = [{"name": f"c{number}", "terminationMessagePath": path} for number in range(max(containers, len(messages)))]
-    phase = "Failed" if code else "Succeeded"
-    return make(phase, *(ended(code, message=message) for message in messages), spec={"containers": names})
-
-
-@pytest.mark.parametrize(
-    ("given_pod", "output", "problem"),
-    [
-        (pod("a\n"), b"a\n", ""),
-        (pod(""), None, ""),
-        (pod("a", path="/dev/termination-log"), None, ""),
-        (pod("a", code=1), None, ""),
-        (pod("", "b", "c"), b"b", ""),
-        (pod("é" * 2047), "é".encode() * 2047, ""),
-        (pod("é" * 2048), None, "4096 bytes or more"),
-        (pod("x" * 2457, containers=5), None, "2457 bytes or more"),
-        (pod("x" * 2456, containers=5), b"x" * 2456, ""),
-        (pod("a\N{REPLACEMENT CHARACTER}"), None, "not UTF-8"),
-        (pod("Error on reading termination log /var/lib/x: denied"), None, "could not be read"),
-    ],
-)
-def test_the_output_is_a_whole_message_of_a_container_that_succeeded(
-    given_pod: dict[str, Any], output: bytes | None, problem: str
-) -> None:
-    found, said = output_of(given_pod, NOW)
-    assert found == output
-    assert problem in said if problem else not said
 
 
 def test_the_logs_of_our_own_containers_are_not_the_users() -> None:

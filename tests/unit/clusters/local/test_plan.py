@@ -22,9 +22,9 @@ from pipeline_core.clusters.local.fields import (
 )
 from pipeline_core.clusters.local.plan import make_plan
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "local-cluster.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "local-cluster.md"
 ROOT = Path("/data/cluster")
-SPEC = "spec.roles.0.template.spec"
+SPEC = "spec.roles[0].template.spec"
 
 
 def plan_of(pod: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, Any]:
@@ -45,34 +45,34 @@ def mounted(volume: dict[str, Any], **mount: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("pod", "path", "words"),
     [
-        ({"containers": [container(command=[])]}, f"{SPEC}.containers.0.command", "images are not used"),
-        ({"containers": [container(name="../x")]}, f"{SPEC}.containers.0.name", "not a name"),
-        ({"containers": [container(workingDir="here")]}, f"{SPEC}.containers.0.workingDir", "absolute"),
+        ({"containers": [container(command=[])]}, f"{SPEC}.containers[0].command", "images are not used"),
+        ({"containers": [container(name="../x")]}, f"{SPEC}.containers[0].name", "not a name"),
+        ({"containers": [container(workingDir="here")]}, f"{SPEC}.containers[0].workingDir", "absolute"),
         ({"containers": [container()], "restartPolicy": "Always"}, f"{SPEC}.restartPolicy", "OnFailure"),
         ({"containers": [container()], "hostAliases": [{"ip": "1.2.3.4"}]}, f"{SPEC}.hostAliases", "hosts"),
         (
             {"containers": [container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])]},
-            f"{SPEC}.containers.0.env.0.valueFrom.secretKeyRef",
+            f"{SPEC}.containers[0].env[0].valueFrom.secretKeyRef",
             "fieldRef",
         ),
         (
             {"containers": [container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}])]},
-            f"{SPEC}.containers.0.env.0.valueFrom.fieldRef",
+            f"{SPEC}.containers[0].env[0].valueFrom.fieldRef",
             "metadata.name",
         ),
-        (mounted({"secret": {"secretName": "s"}}), f"{SPEC}.volumes.0.secret", "emptyDir"),
-        (mounted({"hostPath": {"path": "/"}}), f"{SPEC}.volumes.0.hostPath", "emptyDir"),
-        (mounted({"nfs": {"server": "s", "path": "/"}}), f"{SPEC}.volumes.0.nfs", "emptyDir"),
+        (mounted({"secret": {"secretName": "s"}}), f"{SPEC}.volumes[0].secret", "emptyDir"),
+        (mounted({"hostPath": {"path": "/"}}), f"{SPEC}.volumes[0].hostPath", "emptyDir"),
+        (mounted({"nfs": {"server": "s", "path": "/"}}), f"{SPEC}.volumes[0].nfs", "emptyDir"),
         (
             mounted({"persistentVolumeClaim": {"claimName": "../../etc"}}),
-            f"{SPEC}.volumes.0.persistentVolumeClaim.claimName",
+            f"{SPEC}.volumes[0].persistentVolumeClaim.claimName",
             "not a name",
         ),
-        (mounted({"configMap": {"name": "missing"}}), f"{SPEC}.volumes.0.configMap.name", "no ConfigMap missing"),
-        (mounted({"emptyDir": {}}, mountPath="/"), f"{SPEC}.containers.0.volumeMounts.0.mountPath", "below /"),
-        (mounted({"emptyDir": {}}, mountPath="/a/.."), f"{SPEC}.containers.0.volumeMounts.0.mountPath", "below /"),
-        (mounted({"emptyDir": {}}, subPath="a/../../b"), f"{SPEC}.containers.0.volumeMounts.0.subPath", "leads out"),
-        (mounted({"emptyDir": {}}, name="other"), f"{SPEC}.containers.0.volumeMounts.0.name", "no volume other"),
+        (mounted({"configMap": {"name": "missing"}}), f"{SPEC}.volumes[0].configMap.name", "no ConfigMap missing"),
+        (mounted({"emptyDir": {}}, mountPath="/"), f"{SPEC}.containers[0].volumeMounts[0].mountPath", "below /"),
+        (mounted({"emptyDir": {}}, mountPath="/a/.."), f"{SPEC}.containers[0].volumeMounts[0].mountPath", "below /"),
+        (mounted({"emptyDir": {}}, subPath="a/../../b"), f"{SPEC}.containers[0].volumeMounts[0].subPath", "leads out"),
+        (mounted({"emptyDir": {}}, name="other"), f"{SPEC}.containers[0].volumeMounts[0].name", "no volume other"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused_where_it_stands(pod: dict[str, Any], path: str, words: str) -> None:
@@ -113,7 +113,7 @@ def test_a_limit_that_is_no_quantity_is_refused(limits: dict[str, Any]) -> None:
 
 def test_what_resources_cannot_limit_is_noted() -> None:
     resources = {"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 1, "ephemeral-storage": "1G"}}
-    path = f"{SPEC}.containers.0.resources"
+    path = f"{SPEC}.containers[0].resources"
     assert [
         note.partition(" has")[0] for note in plan_of({"containers": [container(resources=resources)]})["notes"]
     ] == [
@@ -166,9 +166,9 @@ def test_fields_without_effect_are_noted_once() -> None:
     )
     assert [note.partition(" has")[0] for note in plan["notes"]] == [
         f"{SPEC}.subdomain",
-        f"{SPEC}.containers.0.image",
-        f"{SPEC}.containers.0.tty",
-        f"{SPEC}.containers.0.novelty",
+        f"{SPEC}.containers[0].image",
+        f"{SPEC}.containers[0].tty",
+        f"{SPEC}.containers[0].novelty",
     ]
 
 
