@@ -1,0 +1,63 @@
+"""How the tests are spread over the processes of pytest-xdist: each process has servers and installations of its own.
+
+A file stays in one process, so that what it shares is started once; so does a folder whose tests share something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.waiting import CPUS
+
+ROOT = Path(__file__).parents[1]
+# Those that wait most come first: what is left at the end is short, and there is something to do beside the waiting.
+ORDER = ("chaos", "kubernetes", "bench", "integration", "unit")
+WAITING_PROCESSES = 2 * CPUS
+
+
+class ByWhatIsShared(LoadScopeScheduling):
+    """Hands out the tests of a file together, or those of a folder that shares fixtures, in the order of collection."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        folder = file.rpartition("/")[0]
+        return folder if _shares_fixtures(folder) else file
+
+
+@cache
+def _shares_fixtures(folder: str) -> bool:
+    conftest = ROOT / folder / "conftest.py"
+    return conftest.exists() and 'scope="package"' in conftest.read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return ByWhatIsShared(config, log)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """So many processes `-n auto` starts: none for a single file, or when the output is to be seen as it comes."""
+    if config.option.capture == "no" or (len(config.args) == 1 and ".py" in config.args[0]):
+        return 0
+    return CPUS if all("unit" in Path(words).parts for words in config.args) else WAITING_PROCESSES
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put what takes longest first where tests are spread; otherwise the order stays as it is."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _rank(item.nodeid.split("/"), item.get_closest_marker("slow") is not None))
+
+
+def _rank(path: Sequence[str], slow: bool) -> tuple[int, bool]:
+    suite = path[1] if len(path) > 2 else ""
+    return ORDER.index(suite) if suite in ORDER else len(ORDER), not slow
