@@ -7,9 +7,10 @@ import getpass
 import json
 import math
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,23 @@ from pipeline_core.common.strict_json import MAX_DEPTH
 MOST_CHARACTERS = 4 * 1024 * 1024
 
 
+BOOLEANS = {"true": True, "false": False}
+INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+DECIMAL = re.compile(
+    r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+
+
 class Loader(yaml.SafeLoader):
-    """YAML without what JSON lacks: dates stay the text that they were, and a key stands once."""
+    """YAML whose plain scalars mean what they would in JSON, and whose keys stand once.
+
+    `true`, `false`, `null`, `~`, nothing, and decimal numbers as JSON writes them (a sign, and a point at either end, are
+    allowed) are what they look like; everything else is text: `no`, `12:30`, `01234`, `0x1F`, `1_000`, `2026-01-01`. That is
+    the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) without octal and hexadecimal numbers. Its
+    infinities and NaN are read, to be refused. PyYAML's own resolvers are those of YAML 1.1.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
     def construct_document(self, node: yaml.Node) -> Any:
         require_bounded(node)
@@ -74,16 +90,57 @@ def refusal(text: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, text, node.start_mark)
 
 
-def as_text(loader: Loader, node: yaml.Node) -> Any:
+def resolve(tag: str, pattern: str, first: Iterable[str]) -> None:
+    """Give plain scalars that match the whole `pattern`, and begin with one of `first`, this tag."""
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$", re.ASCII), list(first))
+
+
+def as_text(loader: Loader, node: Any) -> Any:
     return loader.construct_yaml_str(node)
 
 
-def as_mapping(loader: Loader, node: yaml.Node) -> Any:
+def as_boolean(loader: Loader, node: Any) -> Any:
+    text = loader.construct_scalar(node)
+    if text.lower() not in BOOLEANS:
+        raise refusal(f'"{text}" is neither true nor false', node)
+    return BOOLEANS[text.lower()]
+
+
+def as_integer(loader: Loader, node: Any) -> Any:
+    return number(loader, node, INTEGER, int)
+
+
+def as_decimal(loader: Loader, node: Any) -> Any:
+    return number(loader, node, DECIMAL, lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")))
+
+
+def number(loader: Loader, node: Any, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Any:
+    """A number, also one that a tag such as `!!int` claims. Raises ConstructorError for another spelling."""
+    text = loader.construct_scalar(node)
+    if not pattern.fullmatch(text):
+        raise refusal(f'"{text}" is no decimal number', node)
+    try:
+        return read(text)
+    except ValueError as error:
+        # Python reads no number of more than some thousand digits.
+        raise refusal(f"this number cannot be read: {error}", node) from error
+
+
+def as_mapping(loader: Loader, node: Any) -> Any:
     return loader.construct_yaml_map(node)
 
 
+resolve("bool", "true|True|TRUE|false|False|FALSE", "tTfF")
+resolve("null", "null|Null|NULL|~|", ["", *"nN~"])
+resolve("int", INTEGER.pattern, "-+0123456789")
+resolve("float", DECIMAL.pattern, "-+.0123456789")
+resolve("merge", "<<", "<")
+Loader.add_constructor("tag:yaml.org,2002:bool", as_boolean)
+Loader.add_constructor("tag:yaml.org,2002:int", as_integer)
+Loader.add_constructor("tag:yaml.org,2002:float", as_decimal)
 Loader.add_constructor("tag:yaml.org,2002:timestamp", as_text)
 Loader.add_constructor("tag:yaml.org,2002:binary", as_text)
+Loader.add_constructor("tag:yaml.org,2002:merge", as_text)
 # A set becomes the mapping that it is written as.
 Loader.add_constructor("tag:yaml.org,2002:set", as_mapping)
 

@@ -32,12 +32,60 @@ def test_yaml_and_json_become_what_json_can_say(text: str, expected: list[Any]) 
 
 
 @pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("12:30", "12:30"),
+        ("18:00:00", "18:00:00"),
+        ("22:22", "22:22"),
+        ("01234", "01234"),
+        ("010", "010"),
+        ("0o17", "0o17"),
+        ("0x1F", "0x1F"),
+        ("0b11", "0b11"),
+        ("1_000", "1_000"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("Off", "Off"),
+        ("y", "y"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("1e3", 1000.0),
+        ("-1.5E+2", -150.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("0", 0),
+        ("-7", -7),
+        ("+7", 7),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("null", None),
+        ("", None),
+        ("'true'", "true"),
+        ('"7"', "7"),
+        ("!!str 7", "7"),
+        ("!!float 7", 7.0),
+    ],
+)
+def test_a_plain_scalar_of_yaml_means_what_it_would_in_json(scalar: str, value: Any) -> None:
+    (document,) = parse(f"key: {scalar}\n")
+    assert document == {"key": value}
+    assert type(document["key"]) is type(value)
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("a: 1\na: 2\n", '"a" stands here twice'),
         ('{"a": 1, "a": 2}', '"a" stands twice'),
-        ("on: 1\n", '"on" is no text'),
         ("1: a\n", '"1" is no text'),
+        ("true: a\n", '"true" is no text'),
+        ("a: !!int 0x1F\n", '"0x1F" is no decimal number\n.*line 1, column 4'),
+        ("a: !!bool no\n", '"no" is neither true nor false'),
+        pytest.param(f"a: {'9' * 5000}\n", "this number cannot be read", id="too many digits"),
+        ("a: -.inf\n", "a: -inf is no number in JSON"),
+        ("a: 1e999\n", "a: inf is no number in JSON"),
         ("? [a]\n: b\n", "is no text"),
         ("a: [1\n", "line 2"),
         ("a: &a [*a]\n", "holds itself.*\n.*line 1, column 4"),
