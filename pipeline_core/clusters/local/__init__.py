@@ -1,8 +1,18 @@
-"""The cluster that is this machine: replicas are groups of processes under a supervisor per job and attempt.
+"""The cluster that is this machine: replicas are groups of processes under a supervisor per job attempt.
 
-From outside: `driver.LocalCluster` and `launcher.shortcomings`. Two kinds of modules live here. Those of the service
-(`driver`, `attempt`, `plan`, `honoured`, `launcher`, `inotify`, `usage`) turn a TaskSet into a plan, and files into
-observations. Those of the supervisor (`supervisor`, `keeper`, `slots`, `logfile`, `process`, `mounts`, `environment`,
-`linux`) run with the bare standard library and import neither the service's modules nor anything heavy. `files`,
-`journal` and `cgroups` are what the two sides share.
+The driver, in processes of the service:
+
+- `driver`: `LocalCluster`. Read it first, then `attempt`.
+- `attempt`: one job attempt: writes orders, reads states, usage and results.
+- `plan`, `fields`: from a TaskSet to a plan; which fields of a pod are honoured.
+- `launcher`: starts supervisors; what this machine allows them.
+
+The supervisor and its keepers, which load the bare standard library only, so that they stay small and start quickly:
+
+- `supervisor`: runs one job attempt. `slots`: the limit of running replicas, and the queue.
+- `keeper`: runs one replica attempt. `process`, `mounts`, `logfile`: its processes, their root directory, their logs.
+
+Shared: `files` and `journal`, by which the two communicate, `cgroups`, `linux`.
+
+From outside use `launcher.shortcomings`; `LocalCluster` is made by `clusters.factory`.
 """

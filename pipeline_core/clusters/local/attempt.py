@@ -1,8 +1,9 @@
-"""One attempt of a job as the service sees it: orders go out as files, and files say how things stand."""
+"""One job attempt as the service sees it: it writes orders as files, and reads states, usage and results from files."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -21,8 +22,8 @@ import psutil
 from pipeline_core.clusters import base
 from pipeline_core.clusters.base import Observation, ReplicaReport, ReplicaResult
 from pipeline_core.clusters.local.cgroups import group_of
-from pipeline_core.clusters.local.files import BOUND, UNKNOWN, AttemptFiles
-from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, standings
+from pipeline_core.clusters.local.files import BOUND, STOP_ALL, UNKNOWN, AttemptFiles, list_names
+from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, current_states
 from pipeline_core.clusters.local.launcher import start_supervisor
 from pipeline_core.common.clock import now
 from pipeline_core.common.files import write_durably
@@ -31,11 +32,11 @@ from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS_FILE,
 
 ADDRESS = "127.0.0.1"
 START_SECONDS = 5.0
-"""How long a supervisor may take to show itself until another one is started."""
+"""How long a supervisor may take to lock its files until another one is started."""
 
 
 class LocalAttempt:
-    """Everything in it may be done again at any time, by any process."""
+    """Every method may be repeated at any time, by any process."""
 
     def __init__(self, path: Path, number: int) -> None:
         self.number = number
@@ -49,7 +50,7 @@ class LocalAttempt:
 
     @staticmethod
     def write(path: Path, plan: Mapping[str, Any], keys: Sequence[Key]) -> None:
-        """Fill a new directory, durably, with a plan and its first tries."""
+        """Fill a new directory, durably, with a plan and its first replica attempts."""
         for name in ("orders", "stops"):
             (path / name).mkdir(parents=True)
         for name in ("journal", "lock"):
@@ -62,10 +63,10 @@ class LocalAttempt:
         known = self._files.orders()
         fresh = [key for key in keys if key not in known]
         if fresh:
-            self._files.order(fresh)
+            _write_keys(self._files.at("orders"), fresh)
 
     def ensure_supervisor(self) -> None:
-        """See to it that somebody carries out what was ordered, if anything is left to start."""
+        """Wake the supervisor; start one when there is none and something is left to start."""
         if self._files.held():
             self._files.wake()
         elif self._has_unstarted():
@@ -73,7 +74,7 @@ class LocalAttempt:
             start_supervisor(self._path)
 
     def revive(self) -> None:
-        """Start a supervisor anew when the one that ought to carry out the orders has died."""
+        """Start another supervisor when the one that had orders left has died."""
         try:
             age = time.time() - (self._path / "supervisor.log").stat().st_mtime
         except FileNotFoundError:
@@ -82,20 +83,23 @@ class LocalAttempt:
             self.ensure_supervisor()
 
     def stop(self, keys: Sequence[Key] | None) -> bool:
-        """Order tries, or all with None, to end. True when none of them runs or will ever run."""
-        self._files.stop(keys)
+        """Order replica attempts, or with None all, to stop. True when none of them runs or will ever run."""
+        if keys is not None:
+            _write_keys(self._files.at("stops"), keys)
+        elif not os.path.exists(self._files.at("stops", STOP_ALL)):
+            write_durably(self._files.at("stops"), STOP_ALL, b"")
         if not self._files.held():
-            return self._clear_what_was_lost(Journal.read(self._files.at("journal")))
+            return self._kill_orphans(Journal.read(self._files.at("journal")))
         self._files.wake()
         if keys is None:
             return False
-        tries = Journal.read(self._files.at("journal")).attempts
-        return all(tries.get(key, {}).get("state") in ENDED for key in keys)
+        attempts = Journal.read(self._files.at("journal")).attempts
+        return all(attempts.get(key, {}).get("state") in ENDED for key in keys)
 
     def observe(self) -> Observation:
         latest: dict[tuple[str, int], Key] = {}
-        standing = self._standings()
-        for key in standing:
+        states = self._states()
+        for key in states:
             place = key[:2]
             if place not in latest or latest[place] < key:
                 latest[place] = key
@@ -107,11 +111,11 @@ class LocalAttempt:
             "instanceUID": plan["instance"],
             "notes": plan["notes"],
         }
-        reports = tuple(self._report(key, standing[key]) for key in latest.values())
+        reports = tuple(self._report(key, states[key]) for key in latest.values())
         return Observation(plan["job"], self.number, reports, platform)
 
     def with_usage(self) -> Observation:
-        """The same, with what running replicas use; CPU on the average since they began."""
+        """The observation with the usage of running replicas; CPU is the average since their start."""
         found = self.observe()
         return replace(found, replicas=tuple(map(self._measured, found.replicas)))
 
@@ -123,23 +127,23 @@ class LocalAttempt:
         return replace(report, usage=base.ReplicaUsage(used.cpu_seconds / seconds, used.memory_bytes))
 
     def usage(self, key: Key) -> ProcessUsage | None:
-        """What a try uses at present; None when it does not run."""
-        fields = self._standings().get(key, {})
+        """What a replica attempt uses at present; None when it does not run."""
+        fields = self._states().get(key, {})
         if fields.get("state") != RUNNING or "keeper" not in fields:
             return None
         return usage(self.plan, key, fields["keeper"])
 
     def results(self) -> Iterator[ReplicaResult]:
-        """What the latest tries that have ended left behind."""
+        """The results of the latest replica attempts that have ended."""
         ended = [report for report in self.observe().replicas if report.state.ended]
         return read_results(self._files, (Key((one.role, one.index, one.attempt)) for one in ended))
 
-    def tries(self) -> list[Key]:
-        """All that were ever ordered."""
+    def replica_attempts(self) -> list[Key]:
+        """All replica attempts that were ever ordered."""
         return list(self._files.orders())
 
     def log_files(self, key: Key) -> Iterator[tuple[Path, str]]:
-        """The logs of a try, whether there are any yet or not, and what their lines are called after."""
+        """The log files of a replica attempt, which need not exist yet, each with the source that its lines are prefixed with."""
         role = self.plan["roles"][key[0]]
         names = [container["name"] for container in (*role["init"], *role["containers"])]
         for name in names:
@@ -147,32 +151,32 @@ class LocalAttempt:
             yield self._path / "logs" / f"{key}.{name}.log", source
 
     def have_ended(self, keys: Collection[Key]) -> bool:
-        """Whether all these tries have ended."""
-        standing = self._standings()
-        return all(standing[key]["state"] in ENDED for key in keys if key in standing)
+        """Whether all these replica attempts have ended."""
+        states = self._states()
+        return all(states[key]["state"] in ENDED for key in keys if key in states)
 
     def remove_logs(self) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path / "logs")
 
     def _has_unstarted(self) -> bool:
-        return any(fields["state"] not in ENDED and not fields.get("claimed") for fields in self._standings().values())
+        return any(fields["state"] not in ENDED and not fields.get("claimed") for fields in self._states().values())
 
-    def _standings(self) -> dict[Key, Fields]:
+    def _states(self) -> dict[Key, Fields]:
         path = self._path / "journal"
         while True:
             size = path.stat().st_size
             if self._read[0] != size:
                 self._read = (size, Journal.read(str(path)))
-            alive = self._files.held()
-            # That nobody is alive says something about the journal only if it did not change meanwhile.
-            if alive or path.stat().st_size == size:
-                if not alive:
-                    self._clear_what_was_lost(self._read[1])
-                return standings(self._read[1], self._files.orders(), self._files.stops(), alive=alive)
+            supervised = self._files.held()
+            # That there is no supervisor says something about the journal only if it did not change meanwhile.
+            if supervised or path.stat().st_size == size:
+                if not supervised:
+                    self._kill_orphans(self._read[1])
+                return current_states(self._read[1], self._files.orders(), self._files.stops(), supervised=supervised)
 
-    def _clear_what_was_lost(self, journal: Journal) -> bool:
-        """End what outlived both its keeper and its supervisor, as far as control groups tell; whether all is gone."""
+    def _kill_orphans(self, journal: Journal) -> bool:
+        """Kill what outlived both its keeper and its supervisor, as far as control groups know it; whether all is gone."""
         lost = [key for key, fields in journal.attempts.items() if "claimed" in fields and fields["state"] not in ENDED]
         cleared = [group.clear() for key in lost if (group := group_of(self.plan, key)) is not None]
         return all(cleared)
@@ -203,11 +207,20 @@ def _time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-class ProcessUsage(NamedTuple):
-    """`cpu_seconds` since its start, of everything that it ever ran; `memory_bytes` now.
+def _write_keys(directory: str, keys: Iterable[Key]) -> None:
+    """Write replica attempts to a file that is named by its contents, so that the same order given twice is one file."""
+    data = "".join(f"{key}\n" for key in keys).encode()
+    names = list_names(directory)
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    if not any(name.endswith(digest) for name in names):
+        write_durably(directory, f"{len(names):06d}-{digest}", data)
 
-    Memory is what the control group holds without what the kernel could have back at once; where there are no groups,
-    the sum of what its processes have resident, so that what they share counts more than once.
+
+class ProcessUsage(NamedTuple):
+    """`cpu_seconds` of everything that it ever ran; `memory_bytes` now.
+
+    Memory is that of the control group without what the kernel could reclaim at once; without control groups, the sum of
+    the resident memory of its processes, in which shared pages count more than once.
     """
 
     cpu_seconds: float
@@ -215,7 +228,7 @@ class ProcessUsage(NamedTuple):
 
 
 def usage(plan: Mapping[str, Any], key: Key, keeper: int) -> ProcessUsage | None:
-    """What a running try uses, by its plan and the process that keeps it; None when it has ended meanwhile."""
+    """What a running replica attempt uses, by its plan and the pid of its keeper; None when it has ended meanwhile."""
     try:
         group = group_of(plan, key)
         if group is not None:
@@ -243,7 +256,11 @@ _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno
 
 
 def read_results(files: AttemptFiles, keys: Iterable[Key]) -> Iterator[ReplicaResult]:
-    """What these tries, which have ended, left behind. Raises OSError."""
+    """The results of replica attempts that have ended. Raises OSError.
+
+    Their processes could do to these files whatever they liked: so nothing is taken for granted, neither that they are
+    files nor how long they are.
+    """
     kind = files.plan.get("results")
     for key in keys:
         if kind == UNKNOWN:
@@ -259,7 +276,7 @@ def _result(files: AttemptFiles, key: Key) -> ReplicaResult:
 
 
 def _first(files: AttemptFiles, key: Key, target: str, limit: int) -> tuple[bytes | None, str]:
-    """Of the first container that left something there."""
+    """That of the first container that left something there."""
     found = (_content(path, target, limit) for path in _paths(files, key, target.lstrip("/")))
     return next((one for one in found if one != (None, "")), (None, ""))
 
@@ -271,7 +288,7 @@ def _paths(files: AttemptFiles, key: Key, name: str) -> Iterator[str]:
 
 
 def _content(path: str, target: str, limit: int) -> tuple[bytes | None, str]:
-    """What a file begins with, at most one byte above the limit, or what is wrong with it; neither when there is nothing."""
+    """The beginning of a file, at most one byte above the limit, or what is wrong with it; neither when there is nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

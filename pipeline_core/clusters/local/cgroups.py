@@ -1,4 +1,4 @@
-"""Control groups, of version 1 or 2: limits of memory and CPU, what was used, and everything that a replica started.
+"""Control groups of version 1 or 2: limits of memory and CPU, usage, and killing all that a replica started.
 
 A replica has a group below `pipeline` in every hierarchy that is used, and each of its containers one below that.
 https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/
@@ -25,12 +25,12 @@ TOP: Final = "pipeline"
 CONTROLLERS: Final = {"1": ("memory", "cpu", "cpuacct"), "2": ("memory", "cpu")}
 PERIOD_MICROSECONDS: Final = 100_000
 GONE_SECONDS: Final = 5.0
-"""How long killed processes may take to be gone."""
+"""How long killed processes are waited for."""
 _NO_SWAP: Final = {"1": "memory.memsw.limit_in_bytes", "2": "memory.swap.max"}
 
 
 class Group:
-    """The groups of one replica, whether they are there or not. Everything raises OSError."""
+    """The control groups of one replica attempt, which need not exist. Every method raises OSError."""
 
     __slots__ = ("_directories", "_version")
 
@@ -41,7 +41,7 @@ class Group:
         }
 
     def make(self, container: str, limits: Mapping[str, int]) -> list[str]:
-        """Make a container's group; the files to which a process writes "0" to be in it.
+        """Make a container's group; a process joins it by writing "0" to the files that are returned.
 
         `limits`: `memory` in bytes and `cpu` in microseconds of every 100 ms; what is not named is unlimited.
         """
@@ -72,18 +72,18 @@ class Group:
             _write(directory, swap, 0 if self._version == "2" else limit)
 
     def oom_kills(self, container: str) -> int:
-        """How many of a container's processes were killed for want of memory."""
+        """How many of a container's processes were killed because of its memory limit."""
         name = "memory.events" if self._version == "2" else "memory.oom_control"
         return _table(_of(self._directories["memory"], container), name).get("oom_kill", 0)
 
     def cpu_seconds(self) -> float:
-        """CPU time of all that ever ran in it."""
+        """CPU time of all processes that ever were in it."""
         if self._version == "2":
             return _table(self._directories["cpu"], "cpu.stat")["usage_usec"] / 1e6
         return int(_read(self._directories["cpuacct"], "cpuacct.usage")) / 1e9
 
     def memory_bytes(self) -> int:
-        """Memory that it holds and the kernel could not have back at once: what a limit is about."""
+        """Memory in use, without what the kernel could reclaim at once: what a limit counts."""
         directory = self._directories["memory"]
         if self._version == "2":
             held, idle = _read(directory, "memory.current"), "inactive_file"
@@ -92,7 +92,7 @@ class Group:
         return max(0, int(held) - _table(directory, "memory.stat").get(idle, 0))
 
     def clear(self) -> bool:
-        """Kill what is in it and remove it, if that can be done at once; whether it is gone."""
+        """Kill its processes and remove it, if that is possible at once; whether it is gone."""
         for directory in self._all():
             self._kill(directory)
         for directory in self._all():
@@ -102,7 +102,7 @@ class Group:
         return not any(map(os.path.exists, self._all()))
 
     def remove(self) -> None:
-        """Clear it, with patience for processes that are on their way out."""
+        """Clear it; waits for processes that take a while to end."""
         until = time.monotonic() + GONE_SECONDS
         while not self.clear() and time.monotonic() < until:
             time.sleep(0.01)
@@ -128,18 +128,18 @@ def _of(directory: str, container: str) -> str:
 
 
 def name_of(plan: Mapping[str, Any], key: Key) -> str:
-    """The name of a try's group, which no other try of any job has."""
+    """The name of a replica attempt's group, unique over all jobs."""
     return f"{plan['instance']}.{plan['attempt']}.{key}"
 
 
 def group_of(plan: Mapping[str, Any], key: Key) -> Group | None:
-    """A try's group; None when its plan was made where groups cannot be had."""
+    """A replica attempt's group; None when its plan was made where no groups can be made."""
     place = plan.get("cgroups")
     return Group(place, name_of(plan, key)) if place else None
 
 
-def ways(mounts: str, own: str) -> dict[str, list[str]]:
-    """By controller, or "" for version 2, the groups above this process and its own, from the top of what is mounted.
+def paths_to_own_group(mounts: str, own: str) -> dict[str, list[str]]:
+    """By controller, or "" for version 2, the paths of the groups that this process is in, from the top of the mount.
 
     `mounts` and `own` are what `/proc/self/mountinfo` and `/proc/self/cgroup` say.
     """
@@ -159,8 +159,8 @@ def ways(mounts: str, own: str) -> dict[str, list[str]]:
 
 
 def find() -> Place:
-    """Where groups can be made, limited, and joined; found by doing so. Raises OSError that says why nowhere."""
-    found = ways(_read("/proc/self", "mountinfo"), _read("/proc/self", "cgroup"))
+    """Where groups can be made, limited and joined, found by trying. Raises OSError with the reason when that is nowhere."""
+    found = paths_to_own_group(_read("/proc/self", "mountinfo"), _read("/proc/self", "cgroup"))
     problem = OSError("no control groups for memory and CPU are mounted")
     for version, controllers in reversed(CONTROLLERS.items()):
         place = {"version": version}
@@ -177,7 +177,7 @@ def find() -> Place:
 
 
 def _try(way: str, version: str) -> str:
-    """Make a group there, be in it for a moment, and remove it; the directory for groups. Raises OSError."""
+    """Make a group, join it in a forked process, and remove it; the directory for groups. Raises OSError."""
     if version == "2":
         missing = set(CONTROLLERS["2"]) - set(_read(way, "cgroup.controllers").split())
         if missing:
@@ -206,7 +206,7 @@ def _try(way: str, version: str) -> str:
 
 
 def _hand_down(directory: str) -> None:
-    """Let groups below have the controllers."""
+    """Enable the controllers for the groups below."""
     missing = set(CONTROLLERS["2"]) - set(_read(directory, "cgroup.subtree_control").split())
     if missing:
         _write(directory, "cgroup.subtree_control", " ".join(f"+{name}" for name in sorted(missing)))

@@ -36,7 +36,8 @@ from pipeline_core.settings import Settings
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import collects
 
-SIGN_OF_LIFE_SECONDS = 1.0
+IDLE_SECONDS = 1.0
+"""After so long without a change the watch yields nothing, so that its caller can say that it is alive."""
 STOP_POLL_SECONDS = 0.25
 
 
@@ -59,7 +60,7 @@ class LocalCluster:
         self._grace_seconds = grace_seconds
 
     def launch(self, request: LaunchRequest) -> Observation:
-        with _files_at_hand():
+        with _os_errors():
             attempts = self._attempts(request.job_id)
             if attempts:
                 _check_owner(attempts[-1], request)
@@ -69,15 +70,15 @@ class LocalCluster:
             if not all(ended):
                 raise StillEnding(f"attempt {request.attempt - 1} of job {request.job_id} is still ending")
             keys = [_key(replica) for replica in expected_replicas(request)]
-            attempt = _numbered(attempts, request.attempt) or self._create(request, keys, attempts)
+            attempt = _by_number(attempts, request.attempt) or self._create(request, keys, attempts)
             attempt.order(keys)
             (self._live / request.job_id).touch()
             attempt.ensure_supervisor()
             return attempt.observe()
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """Starts what waits and was left by a supervisor that died; what was running then is lost."""
-        with _files_at_hand():
+        """Also starts a supervisor for replicas that wait when theirs has died; those that were running then have failed."""
+        with _os_errors():
             attempts = self._attempts(job_id)
             if not attempts:
                 return None
@@ -85,8 +86,8 @@ class LocalCluster:
             return attempts[-1].with_usage() if usage else attempts[-1].observe()
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """Every job that was not deleted yet, then each as a replica of it changes."""
-        with _files_at_hand():
+        """All jobs that were not deleted yet, then each one of which a replica changes."""
+        with _os_errors():
             self._make_directories()
             watching = DirectoryWatch(self._live)
         with watching as changes:
@@ -98,12 +99,12 @@ class LocalCluster:
                 except Overflow:
                     names = self._live_jobs()
                 quiet = 0.0 if names else quiet + STOP_POLL_SECONDS
-                if names or quiet >= SIGN_OF_LIFE_SECONDS:
+                if names or quiet >= IDLE_SECONDS:
                     quiet = 0.0
                     yield names
 
     def cached_observation(self, job_id: str) -> Observation | None:
-        """Asking costs no more than hearing does."""
+        """None: to observe a job is as cheap as to keep what the watch has seen."""
         return None
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
@@ -112,9 +113,11 @@ class LocalCluster:
         def chosen() -> dict[LocalAttempt, list[Key]]:
             for attempt in self._attempts(job_id):
                 attempts.setdefault(attempt.number, attempt)
-            tries = [(number, ReplicaKey(*key)) for number, attempt in attempts.items() for key in attempt.tries()]
+            ordered = [
+                (number, ReplicaKey(*key)) for number, attempt in attempts.items() for key in attempt.replica_attempts()
+            ]
             found: dict[LocalAttempt, list[Key]] = {}
-            for number, replica in sorted(logs.chosen(query, tries)):
+            for number, replica in sorted(logs.chosen(query, ordered)):
                 found.setdefault(attempts[number], []).append(_key(replica))
             return found
 
@@ -126,17 +129,17 @@ class LocalCluster:
         def over() -> bool:
             return all(attempt.have_ended(keys) for attempt, keys in chosen().items())
 
-        with _files_at_hand():
+        with _os_errors():
             yield from logs.read(query, find, over)
 
     def results(self, job_id: str) -> Iterator[ReplicaResult]:
-        """From files that are there as long as the job is not pruned."""
-        with _files_at_hand():
+        """Read from files, which stay until the job is pruned."""
+        with _os_errors():
             for attempt in self._attempts(job_id)[-1:]:
                 yield from attempt.results()
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
-        with _files_at_hand():
+        with _os_errors():
             attempts = self._attempts(job_id)
             if not attempts:
                 return True
@@ -148,27 +151,27 @@ class LocalCluster:
             return all(gone)
 
     def end(self, job_id: str) -> bool:
-        """What has ended leaves nothing but its files, which stay anyway."""
+        """The same as deleting it: what has ended leaves nothing but files, which stay anyway."""
         return self.delete(job_id)
 
     def running(self) -> dict[str, int]:
-        """How many replicas run now, by job; jobs that run none are left out."""
+        """The number of running replicas by job, for jobs that have any."""
         counts = {}
-        with _files_at_hand():
+        with _os_errors():
             for job_id in self._live_jobs():
                 replicas = [replica for attempt in self._attempts(job_id) for replica in attempt.observe().replicas]
                 counts[job_id] = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
         return {job_id: count for job_id, count in counts.items() if count}
 
     def prune(self, job_ids: Collection[str]) -> None:
-        """Whoever launches such a job again runs it again."""
-        with _files_at_hand():
+        """After this, a launch of the same job runs it again."""
+        with _os_errors():
             for job_id in job_ids:
                 if is_job_id(job_id) and not (self._live / job_id).exists() and (self._jobs / job_id).exists():
                     shutil.rmtree(self._jobs / job_id)
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
-        with _files_at_hand():
+        with _os_errors():
             for job_id in job_ids:
                 if not (self._live / job_id).exists():
                     for attempt in self._attempts(job_id):
@@ -184,7 +187,7 @@ class LocalCluster:
         return [LocalAttempt(self._jobs / job_id / str(number), number) for number in numbers]
 
     def _create(self, request: LaunchRequest, keys: Sequence[Key], earlier: Sequence[LocalAttempt]) -> LocalAttempt:
-        """Make the attempt's directory. It gets its name when all of it is on disk."""
+        """Make the directory of a job attempt. It gets its name once all of it is on disk."""
         instance = earlier[-1].plan["instance"] if earlier else str(uuid.uuid4())
         place, cgroup_problem = cgroup_place()
         plan = make_plan(
@@ -216,7 +219,7 @@ class LocalCluster:
         try:
             hidden.rename(path)
         except OSError:
-            # Somebody else launched the same unit meanwhile: theirs counts.
+            # Another process launched the same job attempt meanwhile: theirs counts.
             shutil.rmtree(hidden)
             _check_owner(attempt, request)
         sync_directory(str(job))
@@ -244,13 +247,13 @@ def from_settings(settings: Settings) -> LocalCluster:
     )
 
 
-def _numbered(attempts: Sequence[LocalAttempt], number: int) -> LocalAttempt | None:
+def _by_number(attempts: Sequence[LocalAttempt], number: int) -> LocalAttempt | None:
     return next((attempt for attempt in attempts if attempt.number == number), None)
 
 
 @contextmanager
-def _files_at_hand() -> Iterator[None]:
-    """A disk that is full or away is a cluster that is away."""
+def _os_errors() -> Iterator[None]:
+    """Turns OSError into ClusterUnavailable: on a full or missing disk, trying again later may help."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What this driver makes of each field of a pod: the one table that launch, notes and documentation go by."""
+"""Which fields of a pod this driver honours: the one table for the launch, the notes on a job, and the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline_core.clusters.base import ClusterError
 
 
 class Treatment(StrEnum):
-    """`noted` fields have no effect, which the observation says; `refused` ones fail the launch."""
+    """A `noted` field has no effect, and the job's detail says so; a `refused` one makes the launch fail."""
 
     HONOURED = "honoured"
     NOTED = "noted"
@@ -18,7 +18,7 @@ class Treatment(StrEnum):
 
 
 class FieldRule(NamedTuple):
-    """What is done with one field, and why."""
+    """The treatment of one field, and the reason."""
 
     treatment: Treatment
     why: str
@@ -148,15 +148,15 @@ MOUNT: Table = {
 
 
 def refuse(path: str, why: str) -> ClusterError:
-    """The error for a field that this driver cannot honour."""
+    """The error for a field that this driver refuses."""
     text = f"the local cluster cannot run this: {why}"
     return ClusterError(f"{path}: {text}", errors={path: [text]})
 
 
 def review(fields: Mapping[str, Any], table: Table, path: str) -> Iterator[str]:
-    """Notes on those fields that have no effect. Raises ClusterError for one that is refused.
+    """A note for each field that has no effect. Raises ClusterError for one that is refused.
 
-    Fields that are absent or empty need neither; fields that the table does not know are noted.
+    Empty fields are passed over; fields that the table does not name are noted.
     """
     for name, value in fields.items():
         rule = table.get(name, _noted("unknown to this driver"))

@@ -1,16 +1,16 @@
-"""The files of one attempt of a job, through which the driver and the supervisor speak to each other.
+"""The files of one attempt of a job, through which driver and supervisor communicate.
 
     jobs/{job}/{attempt}/
-        plan.json          what to run, and the tries that ought to exist from the beginning; never changed
-        orders/, stops/    tries that ought to exist as well, tries that must end; a file per order, never changed
-        journal            what happened, written by the supervisor alone
+        plan.json          what to run, and the first replica attempts; never changed
+        orders/, stops/    replica attempts to start, and to stop; one file per request, never changed
+        journal            what happened to each of them; only the supervisor writes it
         lock               held by the supervisor and by the keepers of its replicas
-        wake               FIFO: a byte says that orders or stops have changed
+        wake               FIFO: a byte says that there are new orders or stops
         logs/, work/, volumes/
-        results/           {try}/{container}/ has the container's /output and /metric.json
+        results/           {replica attempt}/{container}/ has the container's /output and /metric.json
 
-Whoever gives an order writes the file first and then looks at the lock; a supervisor that is about to go gives up the
-lock first and then looks for orders. So an order is always seen by one of the two.
+The driver writes an order first and then looks at the lock; a supervisor that is about to exit gives up the lock first and
+then looks for orders. So one of the two always sees the order.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ import os
 import struct
 
 from pipeline_core.clusters.local.journal import Key
-from pipeline_core.common.files import write_all, write_durably
+from pipeline_core.common.files import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
 STOP_ALL = "all"
 RESULTS = ("output", "metric.json")
 """Files at a container's root in which it leaves its output and its metrics."""
 BOUND, UNKNOWN = "bound", "unknown"
-"""What a plan says of results: each container has those files, or its TaskSet asks for them and they cannot be had."""
+"""What a plan says of results: they are bound into each container, or the TaskSet asks for them and that is impossible."""
 _FLOCK = "hhqqi4x"
 
 
 class AttemptFiles:
-    """Paths and small operations on the directory of one attempt. All of them may be repeated."""
+    """Paths in the directory of one job attempt, and small operations on it, all of which may be repeated."""
 
     __slots__ = ("_plan", "path")
 
@@ -57,31 +56,21 @@ class AttemptFiles:
         assert self._plan is not None
         return self._plan
 
-    def order(self, keys: Iterable[Key]) -> None:
-        write_keys(self.at("orders"), keys)
-
     def orders(self) -> dict[Key, None]:
-        """All tries that were ever ordered, in the order of the plan, then of the retries."""
+        """All replica attempts that were ever ordered: those of the plan, then retries in their order."""
         keys = dict.fromkeys(Key.parse(text) for text in self.plan["replicas"])
-        for name in sorted(_names(self.at("orders"))):
+        for name in sorted(list_names(self.at("orders"))):
             keys.update(dict.fromkeys(read_keys(self.at("orders", name))))
         return keys
 
-    def stop(self, keys: Iterable[Key] | None) -> None:
-        if keys is None:
-            if not os.path.exists(self.at("stops", STOP_ALL)):
-                write_durably(self.at("stops"), STOP_ALL, b"")
-        else:
-            write_keys(self.at("stops"), keys)
-
     def stops(self) -> Stops:
-        names = _names(self.at("stops"))
+        names = list_names(self.at("stops"))
         if STOP_ALL in names:
             return Stops(None)
         return Stops(frozenset(key for name in names for key in read_keys(self.at("stops", name))))
 
     def wake(self) -> None:
-        """Tell the supervisor, if there is one, to look at orders and stops."""
+        """Have the supervisor, if there is one, read orders and stops again."""
         try:
             fd = os.open(self.at("wake"), os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -96,11 +85,11 @@ class AttemptFiles:
             os.close(fd)
 
     def result(self, key: Key, container: str, name: str) -> str:
-        """Where on the host a container's file of RESULTS is."""
+        """The path on the host of one of a container's files of RESULTS."""
         return self.at("results", str(key), container, name)
 
     def held(self) -> bool:
-        """Whether a supervisor, or a keeper that outlived it for a moment, is at work. Looks without locking."""
+        """Whether a supervisor, or a keeper that outlived it for a moment, holds the lock. Does not take it."""
         fd = os.open(self.at("lock"), os.O_RDWR)
         try:
             answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -109,7 +98,7 @@ class AttemptFiles:
         return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
 
     def lock(self, fd: int) -> bool:
-        """Take the lock on an open `lock` file; it is shared with forked children. False when another has it."""
+        """Lock the open `lock` file; forked children share the lock. False when another process has it."""
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except OSError as error:
@@ -123,7 +112,7 @@ class AttemptFiles:
 
 
 class Stops:
-    """Which tries must end; `keys` None means all."""
+    """The replica attempts to stop; `keys` None means all."""
 
     __slots__ = ("keys",)
 
@@ -134,21 +123,10 @@ class Stops:
         return self.keys is None or key in self.keys
 
 
-def write_keys(directory: str, keys: Iterable[Key]) -> None:
-    """Write tries to a file that is named by its contents, so that the same order given twice is one file."""
-    import hashlib  # OpenSSL is more than a supervisor, which only reads, should carry.
-
-    data = "".join(f"{key}\n" for key in keys).encode()
-    names = _names(directory)
-    digest = hashlib.sha256(data).hexdigest()[:16]
-    if not any(name.endswith(digest) for name in names):
-        write_durably(directory, f"{len(names):06d}-{digest}", data)
-
-
 def read_keys(path: str) -> list[Key]:
     with open(path, encoding="utf-8") as file:
         return [Key.parse(line) for line in file.read().split()]
 
 
-def _names(directory: str) -> list[str]:
+def list_names(directory: str) -> list[str]:
     return [name for name in os.listdir(directory) if not name.startswith(".")]

@@ -1,8 +1,8 @@
-"""What happened to the tries of one attempt: lines of JSON, only ever appended, by the supervisor that holds the lock.
+"""The journal of one job attempt: lines of JSON, appended by the supervisor that holds the lock, and nobody else.
 
-A line is either `{"boot": …}`, the beginning of a supervisor on that boot of the machine, or `{"key": …}` with what has
-changed of that try. A line that was cut off by a crash is no line. A try is claimed durably before it is started, so
-that no try is started twice.
+A line is either `{"boot": …}`, written when a supervisor starts, with the boot of the machine, or `{"key": …}` with the
+fields of that replica attempt that have changed. A line that a crash cut off is ignored. Before a replica attempt is
+started, a line that claims it is on disk: so none is started twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fields = dict[str, "Any"]
 
 
 class Key(tuple[str, int, int]):
-    """A try: role, index, attempt; as text `role.index.attempt`."""
+    """A replica attempt: role, index, attempt; as text `role.index.attempt`."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class Key(tuple[str, int, int]):
 
 
 class Journal:
-    """The state that the lines add up to."""
+    """What the lines of a journal add up to: the fields of each replica attempt."""
 
     __slots__ = ("attempts", "boot")
 
@@ -66,7 +66,7 @@ class Journal:
 
 
 class JournalWriter:
-    """Appends to a journal and keeps the state that it adds up to."""
+    """Appends to a journal, and keeps what it adds up to."""
 
     def __init__(self, path: str) -> None:
         self.journal = Journal.read(path)
@@ -83,7 +83,7 @@ class JournalWriter:
         self.change_all([key], fields)
 
     def change_all(self, keys: Iterable[Key], fields: Mapping[str, Any], *, durable: bool = False) -> None:
-        """Note the same change of several tries. `durable`: it outlives a power failure once this returns."""
+        """Append the same change of several replica attempts. With `durable`, it survives a power failure."""
         entries = [{"key": str(key), **fields} for key in keys]
         for entry in entries:
             self.journal.add(entry)
@@ -98,10 +98,12 @@ class JournalWriter:
         write_all(self._fd, data)
 
 
-def standing(fields: Fields, *, stopped: bool, alive: bool, same_boot: bool) -> Fields:
-    """How a try stands, given its journal, whether it was ordered to stop, and whether its supervisor lives."""
+def current_fields(fields: Fields, *, stopped: bool, supervised: bool, same_boot: bool) -> Fields:
+    """The fields of a replica attempt with its state now: by the journal, whether it was ordered to stop, and whether its
+    supervisor runs.
+    """
     state = fields.get("state", WAITING)
-    if state in ENDED or alive:
+    if state in ENDED or supervised:
         return {"state": state, **fields}
     if stopped:
         return {**fields, "state": STOPPED, "reason": "Stopped"}
@@ -111,16 +113,20 @@ def standing(fields: Fields, *, stopped: bool, alive: bool, same_boot: bool) -> 
     return {**fields, "state": WAITING}
 
 
-def standings(journal: Journal, ordered: Iterable[Key], stops: Container[Key], *, alive: bool) -> dict[Key, Fields]:
+def current_states(
+    journal: Journal, ordered: Iterable[Key], stops: Container[Key], *, supervised: bool
+) -> dict[Key, Fields]:
     same_boot = journal.boot == boot_id()
     return {
-        key: standing(journal.attempts.get(key, {}), stopped=key in stops, alive=alive, same_boot=same_boot)
+        key: current_fields(
+            journal.attempts.get(key, {}), stopped=key in stops, supervised=supervised, same_boot=same_boot
+        )
         for key in ordered
     }
 
 
 def boot_id() -> str:
-    """Names this run of the machine's kernel."""
+    """The ID of the running boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 

@@ -1,8 +1,8 @@
-"""One try of one replica: its containers, from the first to the last process.
+"""The process that runs one replica attempt: its containers, from the first to the last process.
 
-A keeper is forked by the supervisor and speaks with it through two pipes. It is told `t` (stop) or `d` (deadline), and
-the pipe's end means that the supervisor is dead: then everything is killed at once. It tells lines of JSON, the last of
-which has a state that has ended; by then no process of the replica is left.
+A keeper is forked by the supervisor and communicates with it through two pipes. It reads the orders `t` (stop) and `d`
+(deadline); the end of that pipe means that the supervisor is dead, and then it kills everything at once. It writes events,
+lines of JSON; the last one has a final state, and by then no process of the replica is left.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LONGEST_ERROR = 4096
 
 
 class Interrupted(Exception):
-    """The replica is to end before its containers have."""
+    """The replica has to end before its containers do."""
 
     def __init__(self, state: str, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ class Interrupted(Exception):
 
 
 class StartedContainer:
-    """One container of the plan and how it stands."""
+    """One container of the plan, with its process and how that ended."""
 
     def __init__(self, plan: Mapping[str, Any], log: LogFile) -> None:
         self.plan = plan
@@ -71,15 +71,15 @@ class StartedContainer:
 
 
 class Keeper:
-    """Runs the containers of one try; `told` and `tell` are the pipes to the supervisor."""
+    """Runs the containers of one replica attempt; `orders` and `events` are the pipes from and to the supervisor."""
 
-    def __init__(self, files: AttemptFiles, plan: Mapping[str, Any], key: Key, told: int, tell: int) -> None:
+    def __init__(self, files: AttemptFiles, plan: Mapping[str, Any], key: Key, orders: int, events: int) -> None:
         self._files = files
         self._plan = plan
         self._role = plan["roles"][key[0]]
         self._key = key
-        self._told = told
-        self._tell_fd = tell
+        self._orders = orders
+        self._events = events
         self._wake, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -92,7 +92,7 @@ class Keeper:
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def run(self) -> None:
-        """Run the replica to its end and tell how it ended."""
+        """Run the replica to its end and report how it ended."""
         os.setsid()
         linux.become_subreaper()
         state, reason = "", ""
@@ -108,7 +108,7 @@ class Keeper:
             container.log.close()
         if self._group is not None:
             self._group.remove()
-        self._tell({**self._ending(state, reason), "finished": time.time()})
+        self._report({**self._ending(state, reason), "finished": time.time()})
 
     def _run_all(self) -> None:
         for plan in self._role["init"]:
@@ -118,7 +118,9 @@ class Keeper:
                 if container.code != 0:
                     return
         main = [self._begin(plan) for plan in self._role["containers"]]
-        self._tell({"state": RUNNING, "reason": "", "pid": main[0].pid, "keeper": os.getpid(), "started": time.time()})
+        self._report(
+            {"state": RUNNING, "reason": "", "pid": main[0].pid, "keeper": os.getpid(), "started": time.time()}
+        )
         self._pump_until_over([container for container in main if container.counts])
 
     def _begin(self, plan: Mapping[str, Any]) -> StartedContainer:
@@ -186,7 +188,7 @@ class Keeper:
         return BindMount(source, plan["target"], read_only=plan["readOnly"])
 
     def _results(self, container: str, mounts: Sequence[BindMount]) -> list[BindMount]:
-        """Fresh files for what the container is going to leave behind; a volume of its own at such a place is left alone."""
+        """Fresh files for the results of a container; where it has a volume of its own at such a place, that one stays."""
         if self._plan.get("results") != BOUND:
             return []
         found = [
@@ -206,9 +208,16 @@ class Keeper:
             self._pump(None)
 
     def _pump(self, until: float | None, *, listening: bool = True) -> None:
-        """Wait for something to happen, at most until the given time, and deal with it. Raises Interrupted."""
+        """Wait for output, an ended process, an order or a time that was set, at most until `until`, and deal with it.
+
+        Raises Interrupted, but not with `listening` false.
+        """
         poll = select.poll()
-        for fd in [self._wake, self._told, *(container.pipe for container in self._containers if container.pipe >= 0)]:
+        for fd in [
+            self._wake,
+            self._orders,
+            *(container.pipe for container in self._containers if container.pipe >= 0),
+        ]:
             poll.register(fd, select.POLLIN)
         times = [until]
         if listening:
@@ -222,19 +231,19 @@ class Keeper:
         if self._wake in ready:
             os.read(self._wake, 4096)
             self._reap()
-        if self._told in ready:
-            self._listen(listening)
+        if self._orders in ready:
+            self._read_order(listening)
         if listening:
             self._restart_due()
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 raise Interrupted(FAILED, "DeadlineExceeded")
 
-    def _listen(self, listening: bool) -> None:
-        word = os.read(self._told, 1)
-        if not word:
+    def _read_order(self, listening: bool) -> None:
+        order = os.read(self._orders, 1)
+        if not order:
             raise BrokenPipeError
         if listening:
-            if word == DEADLINE:
+            if order == DEADLINE:
                 raise Interrupted(FAILED, "DeadlineExceeded")
             raise Interrupted(STOPPED, "Stopped")
 
@@ -283,9 +292,9 @@ class Keeper:
         container.log.flush()
 
     def _terminate(self) -> None:
-        """Ask what still runs to end, wait for it as long as the grace time, then kill it.
+        """Send SIGTERM to what still runs, wait for the grace time, then kill it.
 
-        Sidecars are waited for when the others have ended by themselves; else everything that they started is, too.
+        Where the containers ended by themselves, only sidecars are waited for; after an interruption, all processes are.
         """
         groups = {container.pid for container in self._containers}
         for container in self._containers:
@@ -294,7 +303,7 @@ class Keeper:
         if self._interrupted:
             process.signal_others(signal.SIGTERM, groups)
         until = time.monotonic() + self._role["grace"]
-        while self._goes_on() and time.monotonic() < until:
+        while self._anything_runs() and time.monotonic() < until:
             self._pump(until, listening=False)
         for container in self._containers:
             self._signal(container, signal.SIGKILL)
@@ -305,16 +314,16 @@ class Keeper:
         if container.pid:
             process.signal_group(container.pid, number)
 
-    def _goes_on(self) -> bool:
+    def _anything_runs(self) -> bool:
         return process.has_children() if self._interrupted else self._running()
 
     def _running(self) -> bool:
         return any(container.pid for container in self._containers)
 
     def _ending(self, state: str, reason: str) -> Fields:
-        """How the replica ended; state and reason are those of an interruption, if there was one."""
+        """The last event: how the replica ended. State and reason are those of an interruption, if there was one."""
         failed = [container for container in self._containers if container.counts and container.code]
-        # Containers that were told to end because another could not be started are not to blame.
+        # Containers that were ended because another one could not be started are not the cause.
         failed.sort(key=lambda container: container.reason != "StartError")
         if not failed:
             return {"state": state or SUCCEEDED, "reason": reason, "exit": None if state else 0}
@@ -326,5 +335,5 @@ class Keeper:
             "diagnostics": first.log.tail if state != STOPPED else "",
         }
 
-    def _tell(self, fields: Fields) -> None:
-        write_all(self._tell_fd, json.dumps(fields).encode() + b"\n")
+    def _report(self, fields: Fields) -> None:
+        write_all(self._events, json.dumps(fields).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Starting a supervisor as a process that belongs to nobody."""
+"""Starting supervisors as detached processes, and what this machine allows them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _ROOT = str(Path(pipeline_core.__file__).parents[1])
 
 
 def _python(module: str, call: str) -> list[str]:
-    """A command that makes one call to a light module: bare standard library, no site packages, no settings."""
+    """A command that calls one function of a light module, without site packages and settings."""
     program = f"import sys; sys.path.insert(0, {_ROOT!r}); from pipeline_core.clusters.local import {module}; {call}"
     return [sys.executable, "-I", "-S", "-c", program]
 
 
 def start_supervisor(directory: Path) -> None:
-    """Start a supervisor for an attempt's directory and return at once; it may find that there is one already.
+    """Start a supervisor for the directory of a job attempt and return at once; it exits if there is one already.
 
-    A shell stands between, so that the supervisor is nobody's child: the service must neither wait for it nor be its
-    grave. Of the environment it gets what a program needs to run, of open files none.
+    A shell starts it and exits, so that it is no child of this process, which need not reap it and may end before it. It
+    inherits no open files, and of the environment only what any program needs.
     """
     log = str(directory / "supervisor.log")
     command = _python("supervisor", "supervisor.main(sys.argv[1])")
@@ -47,20 +47,20 @@ def start_supervisor(directory: Path) -> None:
 
 @cache
 def mount_problem() -> str:
-    """Why processes of this user cannot have a root directory of their own; empty when they can."""
+    """Why processes of this user can have no root directory of their own; empty when they can."""
     with tempfile.TemporaryDirectory(prefix="pipeline-root-") as root:
         return _try([*_python("mounts", "mounts.enter(sys.argv[1], [])"), root])[1]
 
 
 @cache
 def cgroup_place() -> tuple[Place | None, str]:
-    """Where this user can make control groups, or None and why nowhere."""
+    """Where this user can make control groups; None, and the reason, when that is nowhere."""
     found, problem = _try(_python("cgroups", "import json; print(json.dumps(cgroups.find()))"))
     return (None, problem) if problem else (json.loads(found), "")
 
 
 def shortcomings() -> list[str]:
-    """What the local cluster cannot do for this user on this machine, in sentences."""
+    """What the local cluster cannot do for this user on this machine, one sentence each."""
     limits, mounts = cgroup_place()[1], mount_problem()
     return [
         *(
@@ -80,6 +80,6 @@ def shortcomings() -> list[str]:
 
 
 def _try(command: list[str]) -> tuple[str, str]:
-    """What a command prints, and, when it fails, the last line of what went wrong."""
+    """The output of a command and, when it fails, the last line of its error output."""
     tried = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return tried.stdout, "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2]

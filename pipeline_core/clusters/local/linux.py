@@ -1,4 +1,4 @@
-"""The few calls of Linux that Python's standard library lacks (3.11 has no `os.unshare`)."""
+"""The calls of Linux that Python's standard library lacks (3.11 has no `os.unshare`): processes, mounts, inotify."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import ctypes
 import os
 import select
 import struct
-from collections.abc import Iterator
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -67,11 +70,11 @@ _HEADER = struct.Struct("iIII")
 
 
 class Overflow(Exception):
-    """More happened than the kernel remembers."""
+    """More files were changed than the kernel's queue holds."""
 
 
 class DirectoryWatch:
-    """Watches from the moment it is made; close it, or use it as a context."""
+    """Names of the files of one directory as they are made or touched. Watches from its creation on; use it in `with`."""
 
     def __init__(self, directory: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -90,7 +93,7 @@ class DirectoryWatch:
         os.close(self._fd)
 
     def names(self, timeout: float) -> list[str]:
-        """What was made or touched, each name once; empty when nothing was for `timeout` seconds. Raises Overflow."""
+        """Wait at most `timeout` seconds for changes; the names of the files, each once. Raises Overflow."""
         if not select.select([self._fd], [], [], timeout)[0]:
             return []
         return list(dict.fromkeys(_names(os.read(self._fd, 64 * 1024))))

@@ -1,4 +1,4 @@
-"""Output of a container on its way from the pipe to its log file, each line with the time at which it was read."""
+"""The log file of a container: the lines that it writes to its pipe, each with the time at which it was read."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LogFile:
 
     @property
     def tail(self) -> str:
-        """The last TAIL bytes that came."""
+        """The last TAIL bytes of output."""
         return self._tail.decode("utf-8", "replace").rstrip("\n")
 
     def take(self, pipe: int) -> bool:
-        """Read some of what there is in a non-blocking pipe. False when nobody can write to it any more."""
+        """Read from a non-blocking pipe what is there, at most 64 KiB. False when all writers have closed it."""
         try:
             data = os.read(pipe, _CHUNK)
         except BlockingIOError:
@@ -38,7 +38,7 @@ class LogFile:
         return bool(data)
 
     def drain(self, pipe: int) -> None:
-        """Read what a pipe can hold at most: who still writes to it is not waited for."""
+        """Read at most what a pipe can hold: a process that goes on writing is not waited for."""
         for _ in range(_PIPE_LIMIT // _CHUNK):
             self.take(pipe)
 

@@ -1,8 +1,8 @@
 """A root directory of its own for a container.
 
-The new root is a tmpfs into which everything at the host's root is bound, except along the paths of the mounts: those
-directories are made anew, with their other entries bound. So a mount path need not exist on the host, and nothing is
-ever made or changed there.
+The new root is a tmpfs into which everything at the host's root is bound, but for the paths of the mounts: these directories
+are made anew in the tmpfs, and their other entries bound into them. So a mount path need not exist on the host, and nothing is
+made or changed there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 ROOT_SIZE = "64m"
-"""What may be written to the new root itself, which is memory."""
+"""Limit of what is written to the new root itself, which is memory."""
 
 
 class BindMount:

@@ -1,4 +1,4 @@
-"""From a TaskSet to the plan that a supervisor follows: checked, and with nothing left to look up."""
+"""From a TaskSet to the plan of a supervisor: checked, and with nothing left to look up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIDECARS = "pipeline/sidecars"
 """Annotation of a pod template: a JSON list of containers that do not count and end with the others."""
 
 LEAST_QUOTA_MICROSECONDS = 1000
-"""Less CPU time than this cannot be set."""
+"""The smallest CPU time that the kernel takes as a limit."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROLE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -38,7 +38,7 @@ _JOB = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,127}")
 
 
 def is_job_id(text: str) -> bool:
-    """Whether the text may name a job, and so a directory."""
+    """Whether the text can be the ID of a job, whose directory is named by it."""
     return _JOB.fullmatch(text) is not None
 
 
@@ -56,7 +56,7 @@ def make_plan(
 
     `slots` is how many replicas run at a time, 0 without a limit; `grace_seconds` is for pods that say nothing
     themselves; `cgroup_problem` says why there are no control groups. Raises ClusterError, with the path of the field
-    at fault.
+    that is wrong.
     """
     if not is_job_id(request.job_id):
         raise refuse("metadata.name", f'"{request.job_id}" cannot be the name of a directory')

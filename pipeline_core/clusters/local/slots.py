@@ -1,11 +1,11 @@
-"""How many replicas run at a time, over all jobs of one data directory, and who is next.
+"""The limit of replicas that run at a time, over all jobs of one data directory, and the queue of those that wait.
 
-    slots/limit    how many run at most; 0 is no limit
-    slots/turn     locked by whoever looks at the others or changes them
-    slots/held/    a file per replica that runs, locked by those who run it
+    slots/limit    how many may run; 0 is no limit
+    slots/turn     locked by the process that reads or changes the others
+    slots/held/    a file per running replica, locked by the processes that run it
     slots/line/    a file per job of which replicas wait, locked by its supervisor
 
-The kernel lets go of a lock when its holder dies, however that happens: files that nobody has locked are of the dead.
+The kernel releases a lock when its holder dies, however that happens: a file that nobody has locked is left over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Ticket:
-    """A job that waits. `since` is when the first of its waiting tries came, `size` its number of replicas."""
+    """A job that waits. `since` is when the first of its waiting replicas was ordered, `size` its number of replicas."""
 
     __slots__ = ("attempt", "job", "since", "size", "user")
 
@@ -51,7 +51,7 @@ class Ticket:
 
 
 class Holder:
-    """A replica that runs, by its user and its job."""
+    """A running replica: its user and its job attempt."""
 
     __slots__ = ("attempt", "job", "user")
 
@@ -66,12 +66,12 @@ class Holder:
         return cls(user, int(attempt), job)
 
 
-def in_turn(tickets: Iterable[Ticket], held: Iterable[Holder], limit: int) -> list[Ticket]:
-    """Who is served next, in order.
+def serving_order(tickets: Iterable[Ticket], held: Iterable[Holder], limit: int) -> list[Ticket]:
+    """The jobs in the order in which they get slots.
 
-    A job of which some replicas run goes on first, if all of it can run at a time: they may be waiting for the others,
-    and two jobs that each had some of the slots would wait for ever. Then it is the turn of the user with the fewest
-    running replicas, and within a user, or between users with as many, of whoever has waited longest.
+    First come jobs of which some replicas run, if all of them can run at a time: those may be waiting for the others, and
+    two such jobs that each had some of the slots would wait for ever. Then come jobs of the user with the fewest running
+    replicas; within a user, and between users with equally many, whoever has waited longest.
     """
     running: dict[str, int] = {}
     begun = set()
@@ -87,7 +87,7 @@ def in_turn(tickets: Iterable[Ticket], held: Iterable[Holder], limit: int) -> li
 
 
 class Slot:
-    """The right to run one replica; it is also given back when all processes that have `fd` end."""
+    """The right to run one replica; the kernel releases it when all processes that have `fd` open have ended."""
 
     __slots__ = ("_path", "fd")
 
@@ -102,9 +102,9 @@ class Slot:
 
 
 class Slots:
-    """What one attempt of a job sees of the slots; `root` is the cluster's directory, `size` its number of replicas.
+    """The slots as one job attempt sees them; `root` is the cluster's directory, `size` the job's number of replicas.
 
-    `position` is its place in line when it last looked, from 0.
+    `position` is its place in the queue when it last looked, from 0.
     """
 
     def __init__(self, root: str, user: str, job: str, attempt: int, size: int) -> None:
@@ -120,9 +120,9 @@ class Slots:
             os.makedirs(self._at(name), exist_ok=True)
 
     def take(self, waiting: Sequence[int]) -> list[Slot]:
-        """Slots for the first so many of those that wait, and a place in line for the rest.
+        """Take as many slots as there are for those that wait, and a place in the queue for the rest.
 
-        `waiting` has for each try since when it waits, in nanoseconds, the longest first.
+        `waiting` has for each replica attempt the time since which it waits, in nanoseconds, the earliest first.
         """
         limit = read_limit(self._root)
         taken: list[Slot] = []
@@ -136,7 +136,7 @@ class Slots:
             line = []
             for since in waiting:
                 mine = Ticket(since, self._user, self._size, self._attempt, self._job)
-                line = in_turn([mine, *others], held, limit)
+                line = serving_order([mine, *others], held, limit)
                 while len(held) < limit and line[0] != mine and self._clear_if_dead(line[0]):
                     others.remove(line.pop(0))
                 if len(held) >= limit or line[0] != mine:
@@ -147,25 +147,25 @@ class Slots:
                 held.append(Holder(self._user, self._attempt, self._job))
             else:
                 self._leave()
-                line = in_turn(others, held, limit)
+                line = serving_order(others, held, limit)
         if len(held) < limit and line:
             self._wake(line[0])
         return taken
 
     def leave(self) -> None:
-        """Give up the place in line, if it has one."""
+        """Give up the place in the queue, if it has one."""
         if self._ticket is not None:
             with self._turn():
                 self._leave()
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Wake who is next, if there is room: for when something was given back."""
+        """Wake the job that is next, if a slot is free: to be called when one was released."""
         limit = read_limit(self._root)
         if limit:
             with self._turn():
                 held = self._held()
-                line = in_turn(self._others(), held, limit)
+                line = serving_order(self._others(), held, limit)
                 while len(held) < limit and line and self._clear_if_dead(line[0]):
                     line.pop(0)
             if len(held) < limit and line:
@@ -189,13 +189,13 @@ class Slots:
 
     def _held(self) -> list[Holder]:
         names = os.listdir(self._at("held"))
-        return [Holder.parse(name) for name in names if not _cleared(self._at("held", name))]
+        return [Holder.parse(name) for name in names if not _removed_if_unlocked(self._at("held", name))]
 
     def _others(self) -> list[Ticket]:
         return [Ticket.parse(name) for name in os.listdir(self._at("line")) if name != str(self._ticket)]
 
     def _clear_if_dead(self, ticket: Ticket) -> bool:
-        return _cleared(self._at("line", str(ticket)))
+        return _removed_if_unlocked(self._at("line", str(ticket)))
 
     def _stand_in_line(self, ticket: Ticket) -> None:
         if ticket != self._ticket:
@@ -223,7 +223,7 @@ def read_limit(root: str) -> int:
 
 
 def write_limit(root: str, limit: int) -> None:
-    """Have so many replicas run at a time from now on; those that run already stay."""
+    """Set how many replicas may run at a time; those that run already stay."""
     os.makedirs(os.path.join(root, "slots"), exist_ok=True)
     if not os.path.exists(os.path.join(root, "slots", "limit")) or read_limit(root) != limit:
         write_durably(os.path.join(root, "slots"), "limit", str(limit).encode())
@@ -235,8 +235,8 @@ def _locked(path: str) -> int:
     return fd
 
 
-def _cleared(path: str) -> bool:
-    """Whether nobody has locked the file; then it is removed."""
+def _removed_if_unlocked(path: str) -> bool:
+    """Remove the file if nobody has locked it; whether it is gone."""
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:

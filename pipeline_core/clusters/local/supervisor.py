@@ -1,7 +1,7 @@
-"""The process that runs one attempt of a job: it starts a keeper for each try, and writes the journal.
+"""The process that runs one job attempt: it starts a keeper for each replica attempt, and writes the journal.
 
-It is started detached, belongs to nobody, and goes when nothing is left to run. A second one for the same attempt
-goes at once, since the lock is taken.
+It is started detached and exits when nothing is left to run. A second one for the same job attempt exits at once, since
+the lock is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from pipeline_core.clusters.local import linux, process
 from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import AttemptFiles
-from pipeline_core.clusters.local.journal import ENDED, FAILED, STOPPED, WAITING, JournalWriter, standings
+from pipeline_core.clusters.local.journal import ENDED, FAILED, STOPPED, WAITING, JournalWriter, current_states
 from pipeline_core.clusters.local.keeper import DEADLINE, STOP, Keeper
 from pipeline_core.clusters.local.slots import Slots
 from pipeline_core.common.files import write_all
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pipeline_core.clusters.local.slots import Slot
 
 SLOT_POLL_SECONDS = 0.5
-"""How often the first in line looks for slots of the dead, which wake nobody; those behind look less often."""
+"""How often the first in line looks for slots of processes that died, which wake nobody; those behind look less often."""
 SLOT_POLL_LIMIT_SECONDS = 10.0
 
 
 class KeeperHandle:
-    """A keeper as the supervisor sees it."""
+    """A keeper as the supervisor sees it: its pid, the pipes to and from it, its slot."""
 
-    __slots__ = ("buffer", "ended", "events", "orders", "pid", "slot", "told")
+    __slots__ = ("buffer", "ended", "events", "order", "orders", "pid", "slot")
 
     def __init__(self, pid: int, orders: int, events: int, slot: Slot) -> None:
         self.pid = pid
@@ -45,14 +45,14 @@ class KeeperHandle:
         self.slot = slot
         self.buffer = b""
         self.ended = False
-        self.told = b""
+        self.order = b""
 
-    def tell(self, word: bytes) -> None:
-        """Give an order, once: what a keeper was told first stands."""
-        if not self.told:
-            self.told = word
+    def send(self, order: bytes) -> None:
+        """Send an order, once: the first one that a keeper gets stands."""
+        if not self.order:
+            self.order = order
             try:
-                write_all(self.orders, word)
+                write_all(self.orders, order)
             except BrokenPipeError:
                 return
 
@@ -63,7 +63,7 @@ class KeeperHandle:
 
 
 class Supervisor:
-    """Brings together what was ordered and what is, until both agree."""
+    """Starts and stops replica attempts until what runs is what was ordered."""
 
     def __init__(self, files: AttemptFiles, plan: dict[str, Any], lock: int) -> None:
         self._files = files
@@ -73,7 +73,7 @@ class Supervisor:
         size = sum(role["replicas"] for role in plan["roles"].values())
         self._slots = Slots(plan["root"], plan["user"], plan["job"], plan["attempt"], size)
         self._wake = os.open(files.at("wake"), os.O_RDWR | os.O_NONBLOCK)
-        self._kept: dict[Key, KeeperHandle] = {}
+        self._keepers: dict[Key, KeeperHandle] = {}
         self._waiting: dict[Key, int] = {}
         self._deadline: float | None = None
         self._fresh: list[Key] = []
@@ -81,8 +81,8 @@ class Supervisor:
     def run(self) -> None:
         self._recover()
         while True:
-            self._step()
-            if self._kept or self._waiting:
+            self._advance()
+            if self._keepers or self._waiting:
                 self._wait()
                 continue
             self._files.unlock(self._lock)
@@ -93,16 +93,16 @@ class Supervisor:
             self._recover()
 
     def _recover(self) -> None:
-        """Begin from the journal, and note as lost what an earlier supervisor was running when it died."""
+        """Start from the journal; what an earlier supervisor was running when it died has failed."""
         self._woken = True
         self._writer = JournalWriter(self._files.at("journal"))
-        tries = self._writer.journal.attempts
-        before = standings(self._writer.journal, tries, self._files.stops(), alive=False)
+        attempts = self._writer.journal.attempts
+        before = current_states(self._writer.journal, attempts, self._files.stops(), supervised=False)
         for key, fields in before.items():
-            if fields["state"] in ENDED and tries[key].get("state") not in ENDED:
+            if fields["state"] in ENDED and attempts[key].get("state") not in ENDED:
                 self._remove_group(key)
                 self._change(key, {"state": fields["state"], "reason": fields["reason"], "finished": time.time()})
-        starts = [fields["claimed"] for fields in tries.values() if "claimed" in fields]
+        starts = [fields["claimed"] for fields in attempts.values() if "claimed" in fields]
         self._set_deadline(min(starts, default=None))
         self._writer.begin()
 
@@ -112,41 +112,41 @@ class Supervisor:
             self._deadline = first_start + seconds
 
     def _orders_are_left(self) -> bool:
-        tries = self._writer.journal.attempts
-        return any(key not in tries for key in self._files.orders())
+        attempts = self._writer.journal.attempts
+        return any(key not in attempts for key in self._files.orders())
 
-    def _step(self) -> None:
+    def _advance(self) -> None:
         if self._woken:
             self._woken = False
             self._take_orders()
-            self._obey_stops()
+            self._apply_stops()
         if self._deadline is not None and time.time() >= self._deadline:
             self._end_for_deadline()
-        self._start_what_may()
+        self._start_by_slots()
         self._note_waiting()
 
     def _take_orders(self) -> None:
-        tries = self._writer.journal.attempts
+        attempts = self._writer.journal.attempts
         for key in self._files.orders():
-            if key not in self._waiting and key not in self._kept and not self._has_ended(key):
-                self._waiting[key] = tries.get(key, {}).get("since") or time.time_ns()
-                if key not in tries:
+            if key not in self._waiting and key not in self._keepers and not self._has_ended(key):
+                self._waiting[key] = attempts.get(key, {}).get("since") or time.time_ns()
+                if key not in attempts:
                     self._fresh.append(key)
 
-    def _obey_stops(self) -> None:
+    def _apply_stops(self) -> None:
         stops = self._files.stops()
-        # A stop counts for tries that were not ordered yet, too.
+        # A stop also counts for replica attempts that were not ordered yet.
         named = set(stops.keys or ()) | set(self._waiting)
-        void = [key for key in named if key in stops and key not in self._kept and not self._has_ended(key)]
+        void = [key for key in named if key in stops and key not in self._keepers and not self._has_ended(key)]
         self._drop(void, {"state": STOPPED, "reason": "Stopped"})
-        for key, kept in self._kept.items():
+        for key, kept in self._keepers.items():
             if key in stops:
-                kept.tell(STOP)
+                kept.send(STOP)
 
     def _end_for_deadline(self) -> None:
         self._drop(list(self._waiting), {"state": FAILED, "reason": "DeadlineExceeded"})
-        for kept in self._kept.values():
-            kept.tell(DEADLINE)
+        for kept in self._keepers.values():
+            kept.send(DEADLINE)
 
     def _has_ended(self, key: Key) -> bool:
         return self._writer.journal.attempts.get(key, {}).get("state") in ENDED
@@ -158,7 +158,7 @@ class Supervisor:
                 self._waiting.pop(key, None)
             self._announce()
 
-    def _start_what_may(self) -> None:
+    def _start_by_slots(self) -> None:
         if not self._waiting:
             self._slots.leave()
             return
@@ -169,7 +169,7 @@ class Supervisor:
             self._set_deadline(now)
             for key, slot in taken.items():
                 del self._waiting[key]
-                self._kept[key] = self._fork(key, slot)
+                self._keepers[key] = self._fork(key, slot)
 
     def _note_waiting(self) -> None:
         fresh = [key for key in self._fresh if key in self._waiting]
@@ -180,50 +180,50 @@ class Supervisor:
             self._announce()
 
     def _fork(self, key: Key, slot: Slot) -> KeeperHandle:
-        told, orders = os.pipe2(os.O_CLOEXEC)
-        events, tell = os.pipe2(os.O_CLOEXEC)
+        order_pipe, orders = os.pipe2(os.O_CLOEXEC)
+        events, event_pipe = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                _close_all_but({0, 1, 2, self._lock, slot.fd, told, tell})
-                Keeper(self._files, self._plan, key, told, tell).run()
+                _close_all_but({0, 1, 2, self._lock, slot.fd, order_pipe, event_pipe})
+                Keeper(self._files, self._plan, key, order_pipe, event_pipe).run()
                 code = 0
             except BrokenPipeError:
-                code = 0  # The supervisor is dead: nobody is left to tell.
+                code = 0  # The supervisor is dead: nobody reads the events any more.
             finally:
                 if code:
                     sys.excepthook(*sys.exc_info())
                 process.end_children()
                 self._remove_group(key)
                 os._exit(code)
-        os.close(told)
-        os.close(tell)
+        os.close(order_pipe)
+        os.close(event_pipe)
         return KeeperHandle(pid, orders, events, slot)
 
     def _wait(self) -> None:
-        by_fd = {kept.events: key for key, kept in self._kept.items()}
+        by_fd = {kept.events: key for key, kept in self._keepers.items()}
         poll = select.poll()
         for fd in (self._wake, *by_fd):
             poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(self._patience()):
+        for fd, _ in poll.poll(self._poll_milliseconds()):
             if fd == self._wake:
                 os.read(self._wake, 4096)
                 self._woken = True
             else:
-                self._hear(by_fd[fd])
+                self._read_events(by_fd[fd])
 
-    def _patience(self) -> float | None:
-        """Milliseconds until something must be looked at without being woken."""
+    def _poll_milliseconds(self) -> float | None:
+        """Milliseconds until it has to look by itself; None when others wake it."""
         times = []
         if self._waiting:
             times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position), SLOT_POLL_LIMIT_SECONDS))
-        if self._deadline is not None and any(not kept.told for kept in self._kept.values()):
+        if self._deadline is not None and any(not kept.order for kept in self._keepers.values()):
             times.append(max(0.0, self._deadline - time.time()) + 0.001)
         return min(times) * 1000 if times else None
 
-    def _hear(self, key: Key) -> None:
-        kept = self._kept[key]
+    def _read_events(self, key: Key) -> None:
+        kept = self._keepers[key]
         data = os.read(kept.events, 65536)
         *lines, kept.buffer = (kept.buffer + data).split(b"\n")
         for line in lines:
@@ -231,14 +231,14 @@ class Supervisor:
             kept.ended = kept.ended or fields["state"] in ENDED
             self._change(key, fields)
         if not data:
-            self._bury(key, kept)
+            self._remove_keeper(key, kept)
 
-    def _bury(self, key: Key, kept: KeeperHandle) -> None:
+    def _remove_keeper(self, key: Key, kept: KeeperHandle) -> None:
         os.waitpid(kept.pid, 0)
-        del self._kept[key]
+        del self._keepers[key]
         if not kept.ended:
-            # What a killed keeper leaves behind has become our child.
-            process.end_children(frozenset(other.pid for other in self._kept.values()))
+            # The processes of a keeper that was killed have become our children.
+            process.end_children(frozenset(other.pid for other in self._keepers.values()))
             self._remove_group(key)
             self._change(key, {"state": FAILED, "reason": "SupervisorLost", "finished": time.time()})
         kept.close()
@@ -254,7 +254,7 @@ class Supervisor:
         self._announce()
 
     def _announce(self) -> None:
-        """Touch the file that watchers look at; it is gone when the job was deleted."""
+        """Touch the file that the watch looks at; there is none when the job was deleted."""
         try:
             os.utime(self._live)
         except FileNotFoundError:
@@ -272,7 +272,7 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 def main(directory: str) -> None:
-    """Supervise the attempt whose directory this is, unless somebody does."""
+    """Supervise the job attempt in this directory, unless another process does."""
     _close_all_but({0, 1, 2})
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

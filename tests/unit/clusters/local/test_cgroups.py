@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.clusters.local.cgroups import ways
+from pipeline_core.clusters.local.cgroups import paths_to_own_group
 
 FIRST = """\
 30 23 0:27 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -48,4 +48,4 @@ USERS = "/sys/fs/cgroup/user.slice/user-1.slice"
 def test_the_way_from_the_top_of_what_is_mounted_to_the_own_group(
     mounts: str, own: str, expected: dict[str, list[str]]
 ) -> None:
-    assert ways(mounts, own) == expected
+    assert paths_to_own_group(mounts, own) == expected

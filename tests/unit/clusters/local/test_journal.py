@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_core.clusters.local.journal import Journal, Key, standing
+from pipeline_core.clusters.local.journal import Journal, Key, current_fields
 
 KEY = Key(("worker", 2, 1))
 
@@ -55,5 +55,5 @@ ENDED = {"state": "succeeded", "claimed": 1.0, "reason": ""}
 def test_how_a_try_stands(
     fields: dict[str, object], stopped: bool, alive: bool, same_boot: bool, expected: tuple[str, str | None]
 ) -> None:
-    found = standing(fields, stopped=stopped, alive=alive, same_boot=same_boot)
+    found = current_fields(fields, stopped=stopped, supervised=alive, same_boot=same_boot)
     assert (found["state"], found.get("reason")) == expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.local.slots import Holder, Ticket, in_turn
+from pipeline_core.clusters.local.slots import Holder, Ticket, serving_order
 
 LIMIT = 4
 users = st.sampled_from(["aa", "bb", "cc"])
@@ -23,7 +23,7 @@ def ticket(since: int, user: str, job: str = "", size: int = LIMIT + 1) -> Ticke
 
 
 def served(line: list[Ticket], *held: Holder) -> list[tuple[int, str]]:
-    return [(one.since, one.user) for one in in_turn(line, held, LIMIT)]
+    return [(one.since, one.user) for one in serving_order(line, held, LIMIT)]
 
 
 @given(st.builds(Ticket, st.integers(0), users, st.integers(1), st.integers(0), jobs))
@@ -70,14 +70,14 @@ def test_a_job_that_never_runs_all_at_a_time_takes_its_turn_like_all_others() ->
 
 @given(tickets, holders)
 def test_everybody_is_in_line_once(line: set[Ticket], held: list[Holder]) -> None:
-    assert sorted(map(str, in_turn(line, held, LIMIT))) == sorted(map(str, line))
+    assert sorted(map(str, serving_order(line, held, LIMIT))) == sorted(map(str, line))
 
 
 @given(tickets, holders)
 def test_nobody_is_passed_by_a_user_with_as_many_running_who_came_later(line: set[Ticket], held: list[Holder]) -> None:
     running = Counter(holder.user for holder in held)
     begun = {(holder.job, holder.attempt) for holder in held}
-    fresh = [one for one in in_turn(line, held, LIMIT) if (one.job, one.attempt) not in begun or one.size > LIMIT]
+    fresh = [one for one in serving_order(line, held, LIMIT) if (one.job, one.attempt) not in begun or one.size > LIMIT]
     ranks = [(running[one.user], one.since) for one in fresh]
     assert ranks == sorted(ranks)
 
@@ -99,7 +99,7 @@ def test_jobs_whose_replicas_wait_for_each_other_all_come_to_run(
         line = [Ticket(number, waiting[job][0], waiting[job][1], 0, job) for number, job in enumerate(waiting)]
         complete = sorted({holder.job for holder in held} - set(waiting))
         if line and len(held) < LIMIT and (not complete or dice.random() < 0.7):
-            job = in_turn(line, held, LIMIT)[0].job
+            job = serving_order(line, held, LIMIT)[0].job
             user, size, left = waiting.pop(job)
             held.append(Holder(user, 0, job))
             if left > 1:
