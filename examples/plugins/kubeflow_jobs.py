@@ -39,10 +39,15 @@ def run_policy(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def replica_specs(job: dict[str, Any], field: str, known: Iterable[str]) -> dict[str, Any]:
-    """What stands in `spec.{field}` for each type of replica, if it is one of the known."""
-    specs = (job.get("spec") or {}).get(field) or {}
-    if unknown := sorted(specs.keys() - set(known)):
-        raise Untranslatable(f"spec.{field}.{unknown[0]}: known are {', '.join(known)}")
+    """The replica specs in `spec.{field}` by type. As for the operators, the case of a type does not matter."""
+    types = {name.lower(): name for name in known}
+    specs: dict[str, Any] = {}
+    for name, spec in ((job.get("spec") or {}).get(field) or {}).items():
+        if name.lower() not in types:
+            raise Untranslatable(f"spec.{field}.{name}: known are {', '.join(known)}")
+        if types[name.lower()] in specs:
+            raise Untranslatable(f"spec.{field}.{name}: {types[name.lower()]} is there twice")
+        specs[types[name.lower()]] = spec
     return specs
 
 
@@ -50,15 +55,20 @@ def replicas(spec: dict[str, Any]) -> int:
     return int(spec.get("replicas", 1))
 
 
-def role(name: str, count: int, spec: dict[str, Any], job: dict[str, Any], path: str) -> dict[str, Any]:
-    """A role of `count` replicas from what stands at `path`, with its restartPolicy and the job's backoffLimit."""
+def role(
+    name: str, count: int, spec: dict[str, Any], job: dict[str, Any], path: str, *, restart: str = "Never"
+) -> dict[str, Any]:
+    """A role of `count` replicas from the replica spec at `path`, with the job's backoffLimit.
+
+    `restart` is the operator's default restartPolicy.
+    """
     template = copy.deepcopy(spec.get("template") or {})
     pod = template.get("spec") or {}
     if not pod.get("containers"):
         raise Untranslatable(f"{path}.template.spec.containers: there are none")
     pod.pop("restartPolicy", None)
     result = {"name": name, "replicas": count, "template": template}
-    wanted, limit = spec.get("restartPolicy", "Never"), run_policy(job).get("backoffLimit")
+    wanted, limit = spec.get("restartPolicy") or restart, run_policy(job).get("backoffLimit")
     if wanted == "ExitCode":
         raise Untranslatable(f"{path}.restartPolicy: ExitCode has no counterpart; use OnFailure")
     if wanted in RESTARTED and limit is None:
@@ -76,11 +86,9 @@ def container_of(role: dict[str, Any], name: str, path: str) -> dict[str, Any]:
     raise Untranslatable(f"{path}.template.spec.containers: none is named {name}")
 
 
-def run_before(container: dict[str, Any], script: str, path: str, what: str) -> None:
-    """Let the container run a shell script, which then becomes the container's command."""
-    if not container.get("command"):
-        where = f"{path}.template.spec.containers"
-        raise Untranslatable(f"{where}: {container.get('name')} has no command in front of which {what} could be set")
+def run_before(container: dict[str, Any], script: str) -> None:
+    """Let the container run a shell script, which then becomes the container's command. It must have one: in front of an
+    image's own entrypoint nothing can be set."""
     container["command"] = ["sh", "-c", f'{script}\nexec "$@"', "kubeflow", *container["command"]]
 
 

@@ -36,6 +36,8 @@ IMPLEMENTATIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
     "MPICH": ("HYDRA_HOST_FILE", "$mpi_host:{slots}", {"HYDRA_LAUNCH_EXTRA_ARGS": "-o ConnectionAttempts=10"}),
 }
+HOST_VOLUME, HOST_DIRECTORY = "mpi-hosts", "/mpi-hosts"
+HOST_FILE = f"{HOST_DIRECTORY}/hosts"
 DAEMON = ["/usr/sbin/sshd", "-De"]
 
 
@@ -59,7 +61,10 @@ def translate(packet: dict[str, Any]) -> dict[str, Any]:
     variable, line, more = IMPLEMENTATIONS[implementation]
     container = launcher["template"]["spec"]["containers"][0]
     set_variables(container, more)
-    run_before(container, host_file(job, variable, line), path, variable)
+    if container.get("command"):
+        run_before(container, f"{variable}=$(mktemp); export {variable}\n" + host_list(job, line, f"${variable}"))
+    else:
+        add_host_file(launcher["template"]["spec"], variable, host_list(job, line, HOST_FILE))
     worker = role("worker", replicas(specs[WORKER]), specs[WORKER], job, f"spec.{FIELD}.{WORKER}")
     container = worker["template"]["spec"]["containers"][0]
     if not container.get("command") and not container.get("args"):
@@ -67,12 +72,25 @@ def translate(packet: dict[str, Any]) -> dict[str, Any]:
     return taskset(packet, [launcher, worker])
 
 
-def host_file(job: dict[str, Any], variable: str, line: str) -> str:
-    """A script that writes the list of hosts and exports where it is."""
+def add_host_file(pod: dict[str, Any], variable: str, script: str) -> None:
+    """Write the list of hosts by an init container of the same image, for a container that runs its image's entrypoint."""
+    container = pod["containers"][0]
+    mount = {"name": HOST_VOLUME, "mountPath": HOST_DIRECTORY}
+    writer = {
+        "name": HOST_VOLUME,
+        "image": container.get("image"),
+        "command": ["sh", "-c", script],
+        "volumeMounts": [mount],
+    }
+    pod["initContainers"] = [*(pod.get("initContainers") or []), writer]
+    pod["volumes"] = [*(pod.get("volumes") or []), {"name": HOST_VOLUME, "emptyDir": {}}]
+    container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+    set_variables(container, {variable: HOST_FILE})
+
+
+def host_list(job: dict[str, Any], line: str, file: str) -> str:
+    """A script that writes the list of hosts into `file`."""
     of = ["launcher", "worker"] if job["spec"].get("runLauncherAsWorker") else ["worker"]
     hosts = ",".join(f"${hosts_variable(name)}" for name in of)
     entry = line.format(slots=int(job["spec"].get("slotsPerWorker", 1)))
-    return (
-        f'{variable}=$(mktemp); export {variable}; mpi_hosts="{hosts}"; IFS=,\n'
-        f'for mpi_host in $mpi_hosts; do echo "{entry}"; done > "${variable}"; unset IFS'
-    )
+    return f'mpi_hosts="{hosts}"; IFS=,\nfor mpi_host in $mpi_hosts; do echo "{entry}"; done > "{file}"; unset IFS'

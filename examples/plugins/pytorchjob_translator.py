@@ -26,6 +26,7 @@ FIELD = "pytorchReplicaSpecs"
 TRAINING_CONTAINER = "pytorch"
 PORT_NAME = "pytorchjob-port"
 DEFAULT_PORT = 23456
+RESTART = "OnFailure"
 # Workers share a template, so each finds its rank where it runs. The master is rank 0.
 OWN_RANK = "RANK=$((TASKROLE_REPLICA_INDEX + 1)); PET_NODE_RANK=$RANK; export RANK PET_NODE_RANK"
 
@@ -40,19 +41,31 @@ def translate(packet: dict[str, Any]) -> dict[str, Any]:
         raise Untranslatable(f"spec.{FIELD}.{MASTER}: there must be one, with one replica")
     workers = replicas(specs[WORKER]) if WORKER in specs else 0
     path = f"spec.{FIELD}.{MASTER}"
-    master = role("master", 1, specs[MASTER], job, path) | {"eventPolicy": DECIDES}
+    master = role("master", 1, specs[MASTER], job, path, restart=RESTART) | {"eventPolicy": DECIDES}
     container = container_of(master, TRAINING_CONTAINER, path)
-    shared = meeting(port_of(container), 1 + workers, job["spec"].get("nprocPerNode", 1))
+    shared = meeting(port_of(container), 1 + workers, job["spec"].get("nprocPerNode", "auto"))
     set_variables(container, shared | {"RANK": "0", "PET_NODE_RANK": "0"})
-    roles = [master]
-    if workers:
-        path = f"spec.{FIELD}.{WORKER}"
-        worker = role("worker", workers, specs[WORKER], job, path)
-        container = container_of(worker, TRAINING_CONTAINER, path)
+    return taskset(packet, [master, *worker_roles(workers, specs.get(WORKER, {}), job, shared)])
+
+
+def worker_roles(
+    workers: int, spec: dict[str, Any], job: dict[str, Any], shared: dict[str, str]
+) -> list[dict[str, Any]]:
+    """One role of all workers, whose command finds its rank; without a command a role for each, whose rank is known."""
+    if not workers:
+        return []
+    path = f"spec.{FIELD}.{WORKER}"
+    together = role("worker", workers, spec, job, path, restart=RESTART)
+    container = container_of(together, TRAINING_CONTAINER, path)
+    if container.get("command"):
         set_variables(container, shared)
-        run_before(container, OWN_RANK, path, "RANK")
-        roles.append(worker)
-    return taskset(packet, roles)
+        run_before(container, OWN_RANK)
+        return [together]
+    roles = [role(f"worker-{index}", 1, spec, job, path, restart=RESTART) for index in range(workers)]
+    for rank, one in enumerate(roles, start=1):
+        container = container_of(one, TRAINING_CONTAINER, path)
+        set_variables(container, shared | {"RANK": str(rank), "PET_NODE_RANK": str(rank)})
+    return roles
 
 
 def meeting(port: int, nodes: int, per_node: int | str) -> dict[str, str]:

@@ -5,9 +5,19 @@ The fields of a TFJob: https://www.kubeflow.org/docs/components/trainer/legacy-v
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from kubeflow_jobs import DECIDES, Untranslatable, container_of, hosts_variable, replica_specs, replicas, run_before
+from kubeflow_jobs import (
+    DECIDES,
+    Untranslatable,
+    container_of,
+    hosts_variable,
+    replica_specs,
+    replicas,
+    run_before,
+    set_variables,
+)
 from kubeflow_jobs import role as make_role
 from kubeflow_jobs import taskset as make_taskset
 
@@ -30,6 +40,8 @@ def translate(packet: dict[str, Any]) -> dict[str, Any]:
     """The TaskSet for the TFJob in `packet["job"]`."""
     job = packet["job"]
     groups = replica_groups(job)
+    if not all(has_command(group) for group in groups):
+        groups = [single for group in groups for single in singles(group)]
     return make_taskset(packet, [role(group, groups, job) for group in groups])
 
 
@@ -65,15 +77,46 @@ def replica_groups(job: dict[str, Any]) -> list[dict[str, Any]]:
     return groups
 
 
+def has_command(group: dict[str, Any]) -> bool:
+    """Whether the training container has a command in front of which TF_CONFIG can be set."""
+    containers = ((group["spec"].get("template") or {}).get("spec") or {}).get("containers") or []
+    return all(one.get("command") for one in containers if one.get("name") == TRAINING_CONTAINER)
+
+
+def singles(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """The group as one role for each replica, so that each has an environment of its own."""
+    if group["count"] == 1:
+        return [group]
+    if group["decides"]:
+        where = f"spec.{FIELD}.{group['type']}.template.spec.containers"
+        raise Untranslatable(f"{where}: with successPolicy AllWorkers, {TRAINING_CONTAINER} needs a command")
+    name, first = group["type"].lower(), group["first"]
+    indexes = range(first, first + group["count"])
+    return [{**group, "role": f"{name}-{index}", "first": index, "count": 1} for index in indexes]
+
+
 def role(group: dict[str, Any], groups: list[dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
     path = f"spec.{FIELD}.{group['type']}"
     result = make_role(group["role"], group["count"], group["spec"], job, path)
     if sum(other["count"] for other in groups) > 1:
         container = container_of(result, TRAINING_CONTAINER, path)
-        run_before(container, tf_config_script(group, groups), path, "TF_CONFIG")
+        if container.get("command"):
+            run_before(container, tf_config_script(group, groups))
+        else:
+            set_variables(container, {"TF_CONFIG": tf_config(group, groups)})
     if group["decides"]:
         result["eventPolicy"] = DECIDES
     return result
+
+
+def tf_config(group: dict[str, Any], groups: list[dict[str, Any]]) -> str:
+    """TF_CONFIG where each role has one replica: the cluster sets the hosts in it (`$(VARIABLE)`)."""
+    cluster: dict[str, list[str]] = {}
+    members = [other for other in groups if other["type"] != "Evaluator"]
+    for port, other in enumerate(members, start=DEFAULT_PORT):
+        cluster.setdefault(other["type"].lower(), []).append(f"$({hosts_variable(other['role'])}):{port}")
+    task = {"type": group["type"].lower(), "index": group["first"]}
+    return json.dumps({"cluster": cluster, "task": task, "environment": "cloud"}, separators=(",", ":"))
 
 
 def tf_config_script(group: dict[str, Any], groups: list[dict[str, Any]]) -> str:

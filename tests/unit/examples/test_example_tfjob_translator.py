@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,40 @@ def test_the_deadline_is_the_taskset_s() -> None:
             {"Worker": {"replicas": 2, "template": {"spec": {"containers": [{"name": "x"}]}}}},
             "none is named tensorflow",
         ),
-        ({"Worker": {"replicas": 2, "template": {"spec": {"containers": [{"name": "tensorflow"}]}}}}, "no command"),
+        ({"Worker": replica_spec(), "worker": replica_spec()}, "worker: Worker is there twice"),
     ],
 )
 def test_what_a_taskset_cannot_say_is_refused_by_name(specs: dict[str, Any], says: str) -> None:
     with pytest.raises(Untranslatable, match=says):
         translate(tfjob(specs))
+
+
+def test_types_of_replicas_are_known_in_any_case() -> None:
+    specs = {"worker": replica_spec(replicas=2), "Ps": replica_spec()}
+    assert [role["name"] for role in roles(specs)] == ["ps", "worker-0", "worker"]
+
+
+def entrypoint_only(**fields: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "tf", "args": ["--fast"]}]}}, **fields}
+
+
+def test_replicas_that_run_their_image_s_entrypoint_get_a_role_and_a_tf_config_each() -> None:
+    chief, first, second = roles({"Chief": replica_spec(), "Worker": entrypoint_only(replicas=2)})
+    assert (first["name"], second["name"], second["replicas"]) == ("worker-0", "worker-1", 1)
+    (container,) = second["template"]["spec"]["containers"]
+    assert (container.get("command"), container["args"]) == (None, ["--fast"])
+    (variable,) = container["env"]
+    assert json.loads(variable["value"]) == {
+        "cluster": {
+            "chief": ["$(TASKROLE_HOSTS_CHIEF):2222"],
+            "worker": ["$(TASKROLE_HOSTS_WORKER_0):2223", "$(TASKROLE_HOSTS_WORKER_1):2224"],
+        },
+        "task": {"type": "worker", "index": 1},
+        "environment": "cloud",
+    }
+    assert chief["template"]["spec"]["containers"][0]["command"][0] == "sh"
+
+
+def test_all_workers_cannot_decide_together_from_roles_of_their_own() -> None:
+    with pytest.raises(Untranslatable, match="AllWorkers, tensorflow needs a command"):
+        translate(tfjob({"Worker": entrypoint_only(replicas=2)}, successPolicy="AllWorkers"))

@@ -88,7 +88,7 @@ def test_each_rank_of_a_pytorchjob_knows_its_number_and_its_master(role: str, in
         "PET_MASTER_PORT": "23456",
         "PET_NNODES": "3",
         "PET_NODE_RANK": rank,
-        "PET_NPROC_PER_NODE": "1",
+        "PET_NPROC_PER_NODE": "auto",
     }
     assert (meeting | torchrun).items() <= found.items()
 
@@ -153,7 +153,45 @@ def test_policies_of_the_run_are_the_taskset_s() -> None:
     spec = translate(job)["spec"]
     assert spec["activeDeadlineSeconds"] == 60
     assert spec["roles"][1]["retryPolicy"] == {"retry": True, "delay": 0, "maxRetryCount": 3}
-    assert "retryPolicy" not in spec["roles"][0]
+    assert spec["roles"][0]["retryPolicy"] == spec["roles"][1]["retryPolicy"]
+    job["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = "Never"
+    assert "retryPolicy" not in translate(job)["spec"]["roles"][0]
+
+
+def test_replicas_of_a_pytorchjob_restart_where_it_says_nothing() -> None:
+    for role in translate(pytorchjob())["spec"]["roles"]:
+        assert role["template"]["spec"]["restartPolicy"] == "OnFailure"
+        assert "retryPolicy" not in role
+
+
+def entrypoint_only(name: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": name, "image": "x", "args": ["--fast"]}]}}
+
+
+def test_workers_that_run_their_image_s_entrypoint_have_a_role_for_each_rank() -> None:
+    job = changed(pytorchjob(), PYTORCH, "Worker", template=entrypoint_only("pytorch"))
+    taskset = translate(job)
+    assert [role["name"] for role in taskset["spec"]["roles"]] == ["master", "worker-0", "worker-1"]
+    container = taskset["spec"]["roles"][2]["template"]["spec"]["containers"][0]
+    assert "command" not in container
+    assert container["args"] == ["--fast"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert (environment["RANK"], environment["WORLD_SIZE"]) == ("2", "3")
+
+
+def test_a_launcher_that_runs_its_image_s_entrypoint_finds_its_workers_in_a_file(tmp_path: Path) -> None:
+    taskset = translate(changed(mpijob(), MPI, "Launcher", template=entrypoint_only("l")))
+    maker = PodMaker(LaunchRequest("j01", "default", "ada", taskset), OWNER, pull_secrets=(), grace_seconds=1)
+    pod = maker.pod(ReplicaKey("launcher", 0))["spec"]
+    (main,), (writer,) = pod["containers"], pod["initContainers"]
+    assert (main.get("command"), main["args"]) == (None, ["--fast"])
+    shell, option, script = writer["command"]
+    variables = [(one["name"], one["value"]) for one in writer["env"]]
+    script = script.replace("/mpi-hosts", str(tmp_path))
+    subprocess.run([shell, option, script], env=compose({"PATH": "/usr/bin:/bin"}, {}, variables, {}), check=True)
+    assert (tmp_path / "hosts").read_text().splitlines() == ["worker-0.j01 slots=1", "worker-1.j01 slots=1"]
+    assert {"name": "OMPI_MCA_orte_default_hostfile", "value": "/mpi-hosts/hosts"} in main["env"]
+    assert main["volumeMounts"] == writer["volumeMounts"]
 
 
 def without(job: dict[str, Any], field: str, name: str) -> dict[str, Any]:
@@ -182,10 +220,6 @@ PYTORCH, MPI = "pytorchReplicaSpecs", "mpiReplicaSpecs"
         (without(mpijob(), MPI, "Worker"), "Worker: there must be at least one"),
         (changed(mpijob(), MPI, "Worker", replicas=0), "Worker: there must be at least one"),
         (mpijob(mpiImplementation="LAM"), "known are OpenMPI, Intel, MPICH"),
-        (
-            changed(mpijob(), MPI, "Launcher", template={"spec": {"containers": [{"name": "x", "image": "x"}]}}),
-            "x has no command",
-        ),
     ],
 )
 def test_what_a_taskset_cannot_say_is_refused_by_name(job: dict[str, Any], says: str) -> None:
