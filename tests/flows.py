@@ -27,24 +27,6 @@ from workers.app import configuration
 from workers.names import FLOWS
 
 
-def entry(name: str, dag: Mapping[str, Sequence[str]], tasks: Mapping[str, Any] | None = None, **pipeline: Any) -> Any:
-    """An entry of the import document: tasks with those upstream of each, which do nothing unless `tasks` say otherwise."""
-    return {
-        "pipeline": {
-            "name": name,
-            "dag_json": {task: {"upstream": list(before)} for task, before in dag.items()},
-            **pipeline,
-        },
-        "tasks": [task_entry(task, **(tasks or {}).get(task, {})) for task in dag],
-    }
-
-
-def task_entry(name: str, *, script: str = "true", **fields: Any) -> dict[str, Any]:
-    """A task that runs a shell script."""
-    own = {"job_template": "customize", "args": {"images": "busybox", "command": script}}
-    return {"name": name, **own, **fields}
-
-
 def store(entry: Mapping[str, Any], **fields: Any) -> FlowRow:
     """Store a flow as it is."""
     name, moment = entry["pipeline"]["name"], now()

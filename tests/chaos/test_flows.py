@@ -19,9 +19,10 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, RunRow, TaskRunRow
 from pipeline_up.embedded import EmbeddedRedis
+from tests.builders import flow_entry
 from tests.chaos.servers import Restartable, restartable
 from tests.chaos.world import QUICK, supervised
-from tests.flows import at_home_in, begin, entry, store
+from tests.flows import at_home_in, begin, store
 from tests.installation import Installation, installed
 from tests.servers import fresh_database
 from tests.waiting import wait_for
@@ -106,7 +107,7 @@ def test_each_try_of_a_task_is_one_job_whatever_is_killed(
 def _start(name: str, starts: Path) -> str:
     tasks = {task: {"script": f'echo x >> "{starts}/{name}-{task}"'} for task in DAG}
     again = tasks[STUBBORN]["script"] + f'; test $(wc -l < "{starts}/{name}-{STUBBORN}") -ge 2'
-    return begin(store(entry(name, DAG, {**tasks, STUBBORN: {"script": again, "retry": 1}})))
+    return begin(store(flow_entry(name, DAG, {**tasks, STUBBORN: {"script": again, "retry": 1}})))
 
 
 def _progress() -> Any:

@@ -18,8 +18,8 @@ from psycopg2.extras import execute_values
 
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_delivery_id, new_job_id
+from tests.builders import taskset
 from tests.installation import Installation, installed
-from tests.jobs import taskset
 from tests.plugin_server import PluginServer, serving
 from tests.servers import fresh_database
 from tests.waiting import wait_for

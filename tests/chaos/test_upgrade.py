@@ -12,9 +12,9 @@ import psycopg2
 from alembic.script import ScriptDirectory
 
 from pipeline_core.database import migrate
+from tests.builders import taskset
 from tests.chaos.test_scale import ask_database, insert_jobs
 from tests.installation import installed
-from tests.jobs import taskset
 from tests.servers import fresh_database
 from tests.waiting import HANG_SECONDS, wait_for
 

@@ -16,6 +16,7 @@ import psycopg2
 from redis import Redis
 
 from pipeline_core.clusters.local.driver import LocalCluster
+from tests.builders import container, plugin, role, taskset_of
 from tests.installation import Installation, installed
 from tests.plugin_server import Call, PluginServer, serving
 from tests.servers import fresh_database
@@ -65,28 +66,10 @@ class World:
 
     def submit(self, name: str, *, seconds: float = 0, **header: Any) -> str:
         """Submit a job that needs every stage; its replicas leave a line each, and run for so long."""
-        script = f'echo {{role}} >> "{self.starts / name}"; exec sleep {seconds}'
-        container = {"name": "main", "image": "busybox"}
-        taskset = {
-            "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-            "kind": "TaskSet",
-            "metadata": {},
-            "spec": {
-                "roles": [
-                    {
-                        "name": role,
-                        "replicas": 1,
-                        "template": {
-                            "spec": {
-                                "containers": [{**container, "command": ["sh", "-c", script.replace("{role}", role)]}]
-                            }
-                        },
-                    }
-                    for role in ROLES
-                ]
-            },
-        }
-        job = {"kind": "Training", "makes": taskset}
+        roles = [
+            role(each, container(f'echo {each} >> "{self.starts / name}"; exec sleep {seconds}')) for each in ROLES
+        ]
+        job = {"kind": "Training", "makes": taskset_of(*roles)}
         # The same key, so that a submission whose answer was lost can be sent again.
         key = {"Idempotency-Key": name}
         body = {"userID": "u1", "jobName": name, "jobKind": "Training", "header": header, "job": job}
@@ -229,7 +212,7 @@ _ASKED = (
 
 
 def _plugin(kind: str, address: str) -> dict[str, Any]:
-    return {"pluginType": kind, "callAddress": address, "timeoutSeconds": 2 if kind == "LifeHook" else 10}
+    return plugin(kind, address, timeoutSeconds=2 if kind == "LifeHook" else 10)
 
 
 def _first_gate(packet: dict[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from pipeline_core.clusters.kubernetes.api import MERGE, Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import container, role, seen
-from tests.integration.clusters.support import unit as default_unit
+from tests.builders import container, launch_request, role
+from tests.integration.clusters.support import seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, stamp, terminated, waiting
 from tests.waiting import wait_for
@@ -40,7 +40,7 @@ def make(namespace: str) -> Any:
     """Makes units in the test's namespace."""
 
     def make_unit(*roles: dict[str, Any], replicas: int = 1, tries: Any = None, **fields: Any) -> LaunchRequest:
-        made = default_unit("job", *(roles or (role("worker", container("true"), replicas=replicas),)), **fields)
+        made = launch_request("job", *(roles or (role("worker", container("true"), replicas=replicas),)), **fields)
         return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, made.attempt, tries)
 
     return make_unit

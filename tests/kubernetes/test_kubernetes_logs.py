@@ -16,8 +16,8 @@ from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.archiving import Collector
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import container, role, seen
-from tests.integration.clusters.support import unit as default_unit
+from tests.builders import container, launch_request, role
+from tests.integration.clusters.support import seen
 from tests.integration.clusters.test_cluster_conformance import texts
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, terminated
@@ -42,7 +42,7 @@ def kubelet(api: Api, namespace: str, node: NodeLogs) -> Kubelet:
 def make(namespace: str) -> Any:
     def make_unit(*containers: dict[str, Any], attempt: int = 0, **spec: Any) -> LaunchRequest:
         pod = role("worker", *(containers or (container("true"),)), **spec)
-        made = default_unit("job", pod, attempt=attempt)
+        made = launch_request("job", pod, attempt=attempt)
         return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, attempt)
 
     return make_unit

@@ -16,7 +16,8 @@ from pipeline_core.clusters.kubernetes import results
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import collected, left, script_unit, seen
+from tests.builders import collecting, script_request
+from tests.integration.clusters.support import left, seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet, running, stamp, terminated
 from tests.waiting import wait_for
@@ -28,7 +29,7 @@ COLLECTOR = "pipeline-collector"
 @pytest.fixture
 def launched(namespace: str) -> LaunchRequest:
     """A unit that asks for its results."""
-    return collected(replace(script_unit("job", "true"), namespace=namespace))
+    return collecting(replace(script_request("job", "true"), namespace=namespace))
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_pod_that_left_nothing_has_no_result(
 def test_a_taskset_that_does_not_ask_is_not_collected_from(
     driver: KubernetesCluster, kubelet: Kubelet, namespace: str
 ) -> None:
-    driver.launch(replace(script_unit("job", "true"), namespace=namespace))
+    driver.launch(replace(script_request("job", "true"), namespace=namespace))
     assert kubelet.pod(POD)["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
     kubelet.finish(POD, message="a")
     assert left(driver, "job") == ()

@@ -15,7 +15,8 @@ from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, LogQu
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import script_unit, seen
+from tests.builders import script_request
+from tests.integration.clusters.support import seen
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet
 from tests.waiting import wait_for
@@ -67,7 +68,7 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     account: Noting, tmp_path: Path, namespace: str, kubelet: Kubelet
 ) -> None:
     driver = make_driver(account, tmp_path, namespace)
-    made = script_unit("job", "true", count=2)
+    made = script_request("job", "true", count=2)
 
     def unit(attempt: int) -> LaunchRequest:
         return LaunchRequest("job", namespace, "u1", made.taskset, attempt)
@@ -108,7 +109,7 @@ def _take_pod_of_another(driver: KubernetesCluster, kubelet: Kubelet, namespace:
     """Look at a pod by its name, which takes an object in the way."""
     kubelet.create("other-worker-0-0-0")
     with pytest.raises(Exception, match="does not belong"):
-        driver.launch(LaunchRequest("other", namespace, "u1", script_unit("other", "true").taskset))
+        driver.launch(LaunchRequest("other", namespace, "u1", script_request("other", "true").taskset))
     wait_for(lambda: driver.delete("other"))
 
 
@@ -128,6 +129,6 @@ def test_other_namespaces_are_closed(account: Noting) -> None:
 def test_missing_rights_make_jobs_wait(account: Noting, tmp_path: Path) -> None:
     driver = make_driver(account, tmp_path, "default")
     with pytest.raises(ClusterUnavailable, match="lacks rights"):
-        driver.launch(script_unit("job", "true"))
+        driver.launch(script_request("job", "true"))
     with pytest.raises(ClusterUnavailable, match="lacks rights"):
         next(driver.watch(threading.Event()))

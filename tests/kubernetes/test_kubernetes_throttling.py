@@ -14,7 +14,8 @@ from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api, connect
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import script_unit, seen
+from tests.builders import script_request
+from tests.integration.clusters.support import seen
 from tests.kubernetes.apiserver import RunningServer
 from tests.kubernetes.conftest import make_driver
 from tests.kubernetes.kubelet import Kubelet
@@ -38,7 +39,7 @@ def behind(proxy: Proxy, tmp_path: Path, namespace: str) -> KubernetesCluster:
 
 @pytest.fixture
 def job(namespace: str) -> LaunchRequest:
-    made = script_unit("job", "true")
+    made = script_request("job", "true")
     return LaunchRequest("job", namespace, "u1", made.taskset)
 
 

@@ -13,7 +13,7 @@ from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
-from tests.integration.clusters.support import script_unit
+from tests.builders import script_request
 from tests.kubernetes.conftest import LIMITS
 from tests.kubernetes.kubelet import Kubelet
 from tests.waiting import wait_for
@@ -24,7 +24,7 @@ Next = Callable[[], str]
 @pytest.fixture
 def launch(driver: KubernetesCluster, namespace: str) -> Callable[[str], None]:
     def launch_job(job_id: str) -> None:
-        made = script_unit(job_id, "true")
+        made = script_request(job_id, "true")
         driver.launch(LaunchRequest(job_id, namespace, "u1", made.taskset))
 
     return launch_job

@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
 from pipeline_core.taskset.additive import binding
+from tests.builders import role, taskset_of
 from tests.waiting import wait_for
 
 VOLCANO = Path(__file__).parents[2] / "examples" / "volcano"
@@ -104,18 +105,8 @@ def plugin(groups: Any) -> FlaskClient:
 
 
 def packet(namespace: str, job_id: str = "j01", **header: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox", "command": ["true"]}
-    annotated = {"metadata": {"annotations": {"a": "b"}}, "spec": {"containers": [container]}}
-    roles = [
-        {"name": "ps", "template": annotated},
-        {"name": "worker", "replicas": 3, "template": {"spec": {"containers": [container]}}},
-    ]
-    taskset = {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {"name": job_id, "namespace": namespace},
-        "spec": {"roles": roles},
-    }
+    roles = [role("ps", annotations={"a": "b"}), role("worker", replicas=3)]
+    taskset = taskset_of(*roles, metadata={"name": job_id, "namespace": namespace})
     return {"factors": {}, "header": {"jobID": job_id, "userID": "ada", **header}, "job": taskset}
 
 
@@ -134,9 +125,9 @@ def test_a_job_that_is_asked_about_twice_has_one_pod_group(api: Api, plugin: Fla
     assert (first.status_code, second.status_code) == (200, 200)
     assert first.json == second.json
     binding(asked["job"], first.json)
-    for role in first.json["spec"]["roles"]:
-        assert role["template"]["spec"]["schedulerName"] == "volcano"
-        assert role["template"]["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "j01"
+    for bound in first.json["spec"]["roles"]:
+        assert bound["template"]["spec"]["schedulerName"] == "volcano"
+        assert bound["template"]["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "j01"
     assert first.json["spec"]["roles"][0]["template"]["metadata"]["annotations"]["a"] == "b"
     (group,) = pod_groups(api, namespace).values()
     assert group["metadata"]["name"] == "j01"

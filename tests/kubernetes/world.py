@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from tests.builders import container, role, taskset_of
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed
 from tests.kubernetes.kubelet import Kubelet, terminated
@@ -64,32 +65,12 @@ def _answers(service: Installation) -> bool:
 
 def taskset(*scripts: str, replicas: int = 1, image: str = "localhost/busybox:1") -> dict[str, Any]:
     """A TaskSet with a role `r0`, `r1`… for each of the scripts."""
-    return {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {},
-        "spec": {
-            "roles": [
-                {
-                    "name": f"r{number}",
-                    "replicas": replicas,
-                    "template": {
-                        "spec": {
-                            "containers": [
-                                {
-                                    "name": "main",
-                                    "image": image,
-                                    "imagePullPolicy": "IfNotPresent",
-                                    "command": ["sh", "-c", script],
-                                }
-                            ]
-                        }
-                    },
-                }
-                for number, script in enumerate(scripts)
-            ]
-        },
-    }
+    return taskset_of(
+        *(
+            role(f"r{number}", container(script, image=image, imagePullPolicy="IfNotPresent"), replicas=replicas)
+            for number, script in enumerate(scripts)
+        )
+    )
 
 
 class Nodes(threading.Thread):

@@ -12,12 +12,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Job
 from pipeline_core.hooks import deliveries
-
-PLUGIN = {"pluginType": "AccessGate", "callAddress": "http://127.0.0.1:9/gate"}
-
-
-def feature(**fields: Any) -> dict[str, Any]:
-    return {"name": "f", "author": "platform", "plugins": [PLUGIN], **fields}
+from tests.builders import feature, plugin, role, taskset_of
 
 
 @pytest.mark.parametrize(
@@ -66,13 +61,7 @@ def test_a_stop_stands_in_the_audit_log_with_its_reason(admin: Any) -> None:
 
 
 def test_a_tasksets_name_becomes_the_jobs_id_and_a_job_id_is_a_dns_label(admin: Any) -> None:
-    container = {"name": "m", "image": "busybox"}
-    job = {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {"name": "mine"},
-        "spec": {"roles": [{"name": "w", "template": {"spec": {"containers": [container]}}}]},
-    }
+    job = taskset_of(role("w"), metadata={"name": "mine"})
     first, second = (admin.submit(kind="TaskSet", job=job) for _ in range(2))
     assert admin.payload("GET", f"/v1/job/taskset/{first}")["metadata"]["name"] == first
     assert admin.payload("GET", f"/v1/job/config/{first}")["metadata"]["name"] == "mine"
@@ -99,9 +88,7 @@ def test_a_tasksets_name_becomes_the_jobs_id_and_a_job_id_is_a_dns_label(admin: 
 )
 @pytest.mark.parametrize("place", ["feature", "plugin"])
 def test_inside_a_selector_every_fault_is_a_wrong_parameter(admin: Any, selector: Any, place: str) -> None:
-    body = (
-        feature(jobSelector=selector) if place == "feature" else feature(plugins=[{**PLUGIN, "jobSelector": selector}])
-    )
+    body = feature("f", jobSelector=selector) if place == "feature" else feature("f", plugin(jobSelector=selector))
     answer = admin("POST", "/v1/features", json=body)
     assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM"), answer.text
     assert all("jobSelector" in path for path in answer.json["errors"])
@@ -109,21 +96,21 @@ def test_inside_a_selector_every_fault_is_a_wrong_parameter(admin: Any, selector
 
 
 def test_all_stands_for_everyone_in_any_case_and_is_nobodys_name(admin: Any) -> None:
-    admin.payload("POST", "/v1/features", json=feature())
+    admin.payload("POST", "/v1/features", json=feature("f"))
     for name in ("all", "ALL", "All"):
         assert [found["name"] for found in admin.payload("GET", f"/v1/features/list/{name}")] == ["f"]
         for field in ("name", "author"):
-            answer = admin("POST", "/v1/features", json=feature(**{field: name}))
+            answer = admin("POST", "/v1/features", json=feature(**{"name": "f", field: name}))
             assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
 
 
 @pytest.mark.parametrize("enabled", [None, False, "left out"])
 def test_a_feature_is_off_unless_the_request_says_true(admin: Any, enabled: Any) -> None:
     fields = {} if enabled == "left out" else {"enabled": enabled}
-    admin.payload("POST", "/v1/features", json=feature(**fields))
+    admin.payload("POST", "/v1/features", json=feature("f", **fields))
     assert admin.payload("GET", "/v1/features/detail/f")["enabled"] is False
     admin.payload("PUT", "/v1/features/turn-on/f")
-    admin.payload("POST", "/v1/features", json=feature(enabled=False))
+    admin.payload("POST", "/v1/features", json=feature("f", enabled=False))
     assert admin.payload("GET", "/v1/features/detail/f")["enabled"] is True
 
 

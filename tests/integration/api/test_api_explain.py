@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, Step
-from tests.jobs import taskset
+from tests.builders import taskset
 
 JOB: dict[str, Any] = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}
 DEBUG = {"conditions": [{"name": "debug", "key": "type", "expect": "/^deb/"}], "expression": "debug && userID"}

@@ -4,11 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline_core.auth.privileges import Privilege
-
-
-def feature(name: str, author: str = "platform", **fields: Any) -> dict[str, Any]:
-    plugin = {"pluginType": "AccessGate", "callAddress": "http://127.0.0.1:9/gate"}
-    return {"name": name, "author": author, "plugins": [plugin], **fields}
+from tests.builders import feature
 
 
 def test_a_feature_is_registered_switched_ordered_and_deleted(admin: Any) -> None:

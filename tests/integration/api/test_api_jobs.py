@@ -17,22 +17,9 @@ from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
 from pipeline_core.jobs import logs
+from tests.builders import role, taskset_of
 
-TASKSET: dict[str, Any] = {
-    "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-    "kind": "TaskSet",
-    "metadata": {"name": "x"},
-    "spec": {
-        "roles": [
-            {"name": "ps", "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}}},
-            {
-                "name": "worker",
-                "replicas": 2,
-                "template": {"spec": {"containers": [{"name": "m", "image": "busybox"}]}},
-            },
-        ]
-    },
-}
+TASKSET = taskset_of(role("ps"), role("worker", replicas=2), metadata={"name": "x"})
 
 
 def change(job_id: str, **values: Any) -> None:

@@ -18,7 +18,7 @@ from pipeline_core.database.models import RunDefinitionRow
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.flows.runs import logs
 from pipeline_core.states import JobState
-from tests import flows
+from tests.builders import flow_entry
 from tests.integration.flows.conftest import Engine
 
 
@@ -48,7 +48,7 @@ def start(admin: Any, engine: Engine) -> Callable[..., str]:
 
 def flow(**pipeline: Any) -> Any:
     script = {"report": {"script": "echo {{DAY}}"}}
-    return flows.entry("Sales", {"load": [], "report": ["load"]}, script, global_env="DAY=1\nZONE=x", **pipeline)
+    return flow_entry("Sales", {"load": [], "report": ["load"]}, script, global_env="DAY=1\nZONE=x", **pipeline)
 
 
 def states(client: Any, run_id: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ def test_a_task_runs_alone_and_as_a_debug_pod(admin: Any, engine: Engine, start:
 
 def test_runs_are_listed_by_what_is_asked_for(admin: Any, engine: Engine, start: Callable[..., str]) -> None:
     first, second = start(), start(path="tasks/load/run")
-    admin.payload("POST", "/v1/flows", json=flows.entry("other", {"a": []}))
+    admin.payload("POST", "/v1/flows", json=flow_entry("other", {"a": []}))
     other = admin.payload("POST", "/v1/flows/other/run")["runID"]
     engine.go()
     admin.payload("PUT", f"/v1/runs/{first}/stop")
@@ -175,11 +175,11 @@ def test_a_run_goes_on_with_what_it_began_with(admin: Any, engine: Engine, start
     admin.payload("POST", "/v1/templates", json={"t": template})
     task = {"job_template": "t", "args": {}}
     dag = {"a": [], "b": ["a"]}
-    admin.payload("POST", "/v1/flows", json=flows.entry("f", dag, {"a": task, "b": task}))
+    admin.payload("POST", "/v1/flows", json=flow_entry("f", dag, {"a": task, "b": task}))
     run_id = admin.payload("POST", "/v1/flows/f/run")["runID"]
     engine.go()
     admin.payload("POST", "/v1/templates", json={"t": {**template, "image_name": "after"}})
-    admin.payload("PUT", "/v1/flows/f", json=flows.entry("f", {"other": []}))
+    admin.payload("PUT", "/v1/flows/f", json=flow_entry("f", {"other": []}))
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     assert '"image":"before"' in admin("GET", f"/v1/job/config/{engine.jobs(run_id, 'b')[0]}").text
     with transaction() as session:
@@ -193,7 +193,7 @@ def test_a_token_that_sees_only_its_own_finds_no_other_s_runs(
 ) -> None:
     theirs = start()
     own = bearer(Privilege.READ_JOB, Privilege.WRITE_JOB, forwho="ada", own_only=True)
-    own.payload("POST", "/v1/flows", json=flows.entry("mine", {"a": []}))
+    own.payload("POST", "/v1/flows", json=flow_entry("mine", {"a": []}))
     mine = own.payload("POST", "/v1/flows/mine/run")["runID"]
     engine.go()
     assert [run["id"] for run in own.payload("GET", "/v1/runs")] == [mine]

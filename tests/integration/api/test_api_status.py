@@ -22,7 +22,8 @@ from pipeline_core.operations import heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.failures import NotToBeHad
 from pipeline_core.settings import settings
-from tests.flows import begin, entry, store
+from tests.builders import flow_entry
+from tests.flows import begin, store
 
 AWAY = "redis://127.0.0.1:1/0"
 HOOK = {
@@ -204,10 +205,10 @@ def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin:
 
 def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) -> None:
     alive()
-    begin(store(entry("counted", {"a": []})))
-    store(entry("paused", {"a": []}), schedule_error="no", schedule_error_at=now(), paused=True)
+    begin(store(flow_entry("counted", {"a": []})))
+    store(flow_entry("paused", {"a": []}), schedule_error="no", schedule_error_at=now(), paused=True)
     assert admin.payload("GET", "/v1/status")["problems"] == []
-    store(entry("faulty", {"a": []}), schedule_error="no", schedule_error_at=now())
+    store(flow_entry("faulty", {"a": []}), schedule_error="no", schedule_error_at=now())
     found = numbers()
     assert (found['pipeline_runs{state="waiting"}'], found['pipeline_runs{state="failed"}']) == (1, 0)
     assert found["pipeline_schedules_failing"] == 1

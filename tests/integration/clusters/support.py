@@ -1,11 +1,10 @@
-"""TaskSets for the cluster tests, and waiting for what becomes of them."""
+"""What the tests of clusters ask of a driver, and waiting for what becomes of it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from pipeline_core.clusters.base import (
     Cluster,
@@ -26,46 +25,6 @@ from tests.waiting import wait_for
 FOREVER = "sleep 300"
 ESCAPEE = "trap '' TERM; (setsid sh -c 'echo $$$$; exec sleep 300' &); "
 """A child in a session of its own that ignores SIGTERM, and whose parent is gone."""
-
-
-def container(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
-    return {"name": name, "image": "busybox", "command": ["sh", "-c", script], **fields}
-
-
-def role(
-    name: str, *containers: dict[str, Any], replicas: int = 1, annotations: Any = None, **spec: Any
-) -> dict[str, Any]:
-    metadata = {"metadata": {"annotations": annotations}} if annotations else {}
-    return {"name": name, "replicas": replicas, "template": {**metadata, "spec": {"containers": [*containers], **spec}}}
-
-
-def unit(
-    job_id: str,
-    *roles: dict[str, Any],
-    attempt: int = 0,
-    replicas: tuple[ReplicaKey, ...] | None = None,
-    user: str = "u1",
-    **spec: Any,
-) -> LaunchRequest:
-    taskset = {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {"name": f"set-{job_id}"},
-        "spec": {"roles": list(roles), **spec},
-    }
-    return LaunchRequest(job_id, "default", user, taskset, attempt, replicas)
-
-
-def collected(launched: LaunchRequest) -> LaunchRequest:
-    """The same unit, with a TaskSet that asks for its results."""
-    metadata = {**launched.taskset["metadata"], "annotations": {"pipeline/collect": "true"}}
-    return replace(launched, taskset={**launched.taskset, "metadata": metadata})
-
-
-def script_unit(job_id: str, script: str, **fields: Any) -> LaunchRequest:
-    """A unit of one role `worker` whose replicas run a shell script."""
-    replicas = fields.pop("count", 1)
-    return unit(job_id, role("worker", container(script), replicas=replicas), **fields)
 
 
 def seen(cluster: Cluster, job_id: str) -> Observation:

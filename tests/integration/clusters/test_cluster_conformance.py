@@ -20,22 +20,18 @@ from pipeline_core.clusters.base import (
     StillEnding,
 )
 from pipeline_core.states import ReplicaState
+from tests.builders import collecting, container, launch_request, role, script_request
 from tests.integration.clusters.support import (
     FOREVER,
     all_in,
     carried_through,
-    collected,
-    container,
     ended,
     gone,
     launches,
     left,
-    role,
-    script_unit,
     seen,
     texts,
     the_end,
-    unit,
 )
 from tests.waiting import wait_for
 
@@ -46,7 +42,7 @@ RETRY = {"retry": True, "delay": 0, "maxRetryCount": 2}
 def test_replicas_that_exit_with_0_have_succeeded(cluster: Cluster) -> None:
     # Some clusters tell times to the second only.
     before = datetime.now(UTC).replace(microsecond=0)
-    launched = cluster.launch(script_unit("job", "true", count=3))
+    launched = cluster.launch(script_request("job", "true", count=3))
     assert [(replica.role, replica.index) for replica in launched.replicas] == [("worker", index) for index in range(3)]
     observation = ended(cluster, "job")
     assert (observation.job_id, observation.attempt) == ("job", 0)
@@ -62,7 +58,7 @@ def test_replicas_that_exit_with_0_have_succeeded(cluster: Cluster) -> None:
 
 
 def test_a_running_replica_is_observed_as_running(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", FOREVER))
+    cluster.launch(script_request("job", FOREVER))
     (replica,) = all_in(cluster, "job", ReplicaState.RUNNING).replicas
     assert replica.started_at is not None
     assert replica.finished_at is None
@@ -79,25 +75,25 @@ def test_a_running_replica_is_observed_as_running(cluster: Cluster) -> None:
     ],
 )
 def test_a_replica_that_exits_otherwise_has_failed_with_its_code(cluster: Cluster, script: str, code: int) -> None:
-    replica = the_end(cluster, script_unit("job", f"echo last words; {script}"))
+    replica = the_end(cluster, script_request("job", f"echo last words; {script}"))
     assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "Error", code)
     assert replica.diagnostics.startswith("last words")
 
 
 def test_a_command_that_cannot_be_executed_is_a_start_error(cluster: Cluster) -> None:
-    replica = the_end(cluster, unit("job", role("worker", container("", command=["/no/such/program"]))))
+    replica = the_end(cluster, launch_request("job", role("worker", container("", command=["/no/such/program"]))))
     assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "StartError", 127)
     assert "/no/such/program" in replica.diagnostics
 
 
 def test_diagnostics_are_the_last_2_KiB_of_the_log(cluster: Cluster) -> None:
-    replica = the_end(cluster, script_unit("job", "seq 1 5000; exit 1"))
+    replica = the_end(cluster, script_request("job", "seq 1 5000; exit 1"))
     assert replica.diagnostics.endswith("4999\n5000")
     assert 2000 < len(replica.diagnostics) <= 2048
 
 
 def test_launching_twice_runs_once(cluster: Cluster) -> None:
-    launched = script_unit("job", "echo started", count=3)
+    launched = script_request("job", "echo started", count=3)
     cluster.launch(launched)
     cluster.launch(launched)
     ended(cluster, "job")
@@ -107,9 +103,9 @@ def test_launching_twice_runs_once(cluster: Cluster) -> None:
 
 
 def test_a_job_of_somebody_else_is_foreign(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "true"))
+    cluster.launch(script_request("job", "true"))
     with pytest.raises(ForeignObject, match="job"):
-        cluster.launch(script_unit("job", "true", user="another"))
+        cluster.launch(script_request("job", "true", user="another"))
 
 
 def test_nothing_is_known_of_an_unknown_job(cluster: Cluster) -> None:
@@ -121,10 +117,10 @@ def test_nothing_is_known_of_an_unknown_job(cluster: Cluster) -> None:
 
 def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
     script = 'echo "$TASKROLE_REPLICA_INDEX"; exit "$TASKROLE_REPLICA_INDEX"'
-    cluster.launch(script_unit("job", script, count=2))
+    cluster.launch(script_request("job", script, count=2))
     ended(cluster, "job")
     first, second, retry = ReplicaKey("worker", 0), ReplicaKey("worker", 1), ReplicaKey("worker", 1, attempt=1)
-    cluster.launch(script_unit("job", script, count=2, replicas=(first, second, retry)))
+    cluster.launch(script_request("job", script, count=2, replicas=(first, second, retry)))
     observation = ended(cluster, "job")
     assert [(replica.index, replica.attempt) for replica in observation.replicas] == [(0, 0), (1, 1)]
     assert observation.replicas[1].pod_name == "job-worker-0-1-1"
@@ -134,26 +130,26 @@ def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
 
 def test_a_retry_is_taken_up_while_others_run(cluster: Cluster) -> None:
     script = 'test "$TASKROLE_REPLICA_INDEX" = 1 && exit 1; sleep 300'
-    cluster.launch(script_unit("job", script, count=2))
+    cluster.launch(script_request("job", script, count=2))
     wait_for(
         lambda: [one.state for one in seen(cluster, "job").replicas] == [ReplicaState.RUNNING, ReplicaState.FAILED]
     )
-    cluster.launch(script_unit("job", script, count=2, replicas=(ReplicaKey("worker", 1, attempt=1),)))
+    cluster.launch(script_request("job", script, count=2, replicas=(ReplicaKey("worker", 1, attempt=1),)))
     wait_for(lambda: (seen(cluster, "job").replicas[1].attempt, seen(cluster, "job").replicas[1].exit_code) == (1, 1))
     assert seen(cluster, "job").replicas[0].state is ReplicaState.RUNNING
 
 
 def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "echo zero; sleep 300"))
+    cluster.launch(script_request("job", "echo zero; sleep 300"))
     wait_for(lambda: texts(cluster, "job") == ["zero"])
     with pytest.raises(StillEnding):
-        cluster.launch(script_unit("job", "echo one; sleep 300", attempt=1))
+        cluster.launch(script_request("job", "echo one; sleep 300", attempt=1))
     assert all(replica.state is not ReplicaState.WAITING for replica in seen(cluster, "job").replicas)
-    wait_for(lambda: launches(cluster, script_unit("job", "echo one; sleep 300", attempt=1)))
+    wait_for(lambda: launches(cluster, script_request("job", "echo one; sleep 300", attempt=1)))
     observation = all_in(cluster, "job", ReplicaState.RUNNING)
     assert observation.attempt == 1
     assert observation.replicas[0].pod_name == "job-worker-1-0-0"
-    late = cluster.launch(script_unit("job", "echo zero; sleep 300"))
+    late = cluster.launch(script_request("job", "echo zero; sleep 300"))
     assert late.attempt == 1
     wait_for(lambda: "one" in texts(cluster, "job"))
     assert texts(cluster, "job", LogQuery(attempt=0)) == ["zero"]
@@ -161,7 +157,7 @@ def test_a_later_attempt_takes_the_place_of_the_earlier(cluster: Cluster) -> Non
 
 
 def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "echo hello; sleep 300", count=2))
+    cluster.launch(script_request("job", "echo hello; sleep 300", count=2))
     wait_for(lambda: texts(cluster, "job") == ["hello", "hello"])
     gone(cluster, "job")
     assert cluster.delete("job") is True
@@ -172,7 +168,7 @@ def test_deleting_stops_everything_and_keeps_the_logs(cluster: Cluster) -> None:
 
 
 def test_a_deleted_job_is_not_started_again(cluster: Cluster) -> None:
-    launched = script_unit("job", "echo started; sleep 300")
+    launched = script_request("job", "echo started; sleep 300")
     cluster.launch(launched)
     wait_for(lambda: texts(cluster, "job") == ["started"])
     gone(cluster, "job")
@@ -182,7 +178,7 @@ def test_a_deleted_job_is_not_started_again(cluster: Cluster) -> None:
 
 def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
     script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
-    cluster.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=20)))
+    cluster.launch(launch_request("job", role("worker", container(script), terminationGracePeriodSeconds=20)))
     wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
@@ -191,7 +187,7 @@ def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
 
 
 def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+    cluster.launch(script_request("job", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
     wait_for(lambda: texts(cluster, "job") == ["ready"])
     gone(cluster, "job")
     (replica,) = seen(cluster, "job").replicas
@@ -199,7 +195,7 @@ def test_a_replica_that_ignores_its_grace_time_is_killed(cluster: Cluster) -> No
 
 
 def test_some_replicas_can_be_deleted_alone(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", FOREVER, count=3))
+    cluster.launch(script_request("job", FOREVER, count=3))
     all_in(cluster, "job", ReplicaState.RUNNING)
     wait_for(lambda: cluster.delete("job", [ReplicaKey("worker", 1)]))
     states = [replica.state for replica in seen(cluster, "job").replicas]
@@ -207,7 +203,7 @@ def test_some_replicas_can_be_deleted_alone(cluster: Cluster) -> None:
 
 
 def test_an_ended_replica_keeps_its_state_when_it_is_deleted(cluster: Cluster) -> None:
-    the_end(cluster, script_unit("job", "true"))
+    the_end(cluster, script_request("job", "true"))
     gone(cluster, "job")
     assert seen(cluster, "job").replicas[0].state is ReplicaState.SUCCEEDED
 
@@ -219,11 +215,11 @@ def _singly(watched: Iterator[Collection[str]]) -> Iterator[str]:
 
 
 def test_the_watch_names_the_jobs_that_are_there_and_those_that_change(cluster: Cluster) -> None:
-    the_end(cluster, script_unit("before", "true"))
+    the_end(cluster, script_request("before", "true"))
     stop = threading.Event()
     names = _singly(cluster.watch(stop))
     assert next(name for name in names if name) == "before"
-    cluster.launch(script_unit("during", "true"))
+    cluster.launch(script_request("during", "true"))
     assert next(name for name in names if name != "before" and name) == "during"
     while seen(cluster, "during").replicas[0].state is not ReplicaState.SUCCEEDED:
         assert next(name for name in names if name) == "during"
@@ -234,7 +230,7 @@ def test_the_watch_names_the_jobs_that_are_there_and_those_that_change(cluster: 
 
 def test_the_watch_forgets_deleted_jobs(cluster: Cluster) -> None:
     for job_id in ("kept", "deleted"):
-        the_end(cluster, script_unit(job_id, "true"))
+        the_end(cluster, script_request(job_id, "true"))
     gone(cluster, "deleted")
     stop = threading.Event()
     names = _singly(cluster.watch(stop))
@@ -245,7 +241,9 @@ def test_the_watch_forgets_deleted_jobs(cluster: Cluster) -> None:
 
 def test_each_container_knows_its_place(cluster: Cluster) -> None:
     script = "env | grep '^TASK' | sort"
-    cluster.launch(unit("job", role("worker", container(script), replicas=2), role("param-server", container("true"))))
+    cluster.launch(
+        launch_request("job", role("worker", container(script), replicas=2), role("param-server", container("true")))
+    )
     ended(cluster, "job")
     lines = dict(line.split("=", 1) for line in texts(cluster, "job", LogQuery(role="worker", index=1)))
     assert len(lines.pop("TASKROLE_HOSTS_WORKER").split(",")) == 2
@@ -266,13 +264,13 @@ def test_variables_and_arguments_are_expanded(cluster: Cluster) -> None:
             {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
     }
-    the_end(cluster, unit("job", role("worker", container('echo "$1" "$2" "$3" "$POD"', **fields))))
+    the_end(cluster, launch_request("job", role("worker", container('echo "$1" "$2" "$3" "$POD"', **fields))))
     assert texts(cluster, "job") == ["worker-0 $(PLACE) $(UNKNOWN) job-worker-0-0-0"]
 
 
 def test_init_containers_run_one_after_the_other_before_the_others(cluster: Cluster) -> None:
     inits = [container("sleep 0.2; echo first", "one"), container("echo second", "two")]
-    the_end(cluster, unit("job", role("worker", container("echo third"), initContainers=inits)))
+    the_end(cluster, launch_request("job", role("worker", container("echo third"), initContainers=inits)))
     lines = list(filter(None, cluster.logs("job", LogQuery())))
     assert [line.text for line in lines] == ["first", "second", "third"]
     assert [line.source for line in lines] == ["worker-0/one", "worker-0/two", "worker-0/main"]
@@ -282,14 +280,14 @@ def test_init_containers_run_one_after_the_other_before_the_others(cluster: Clus
 
 def test_a_failed_init_container_fails_the_replica(cluster: Cluster) -> None:
     inits = [container("exit 4", "one"), container("echo never", "two")]
-    replica = the_end(cluster, unit("job", role("worker", container("echo never"), initContainers=inits)))
+    replica = the_end(cluster, launch_request("job", role("worker", container("echo never"), initContainers=inits)))
     assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 4)
     assert texts(cluster, "job") == []
 
 
 def test_the_first_failed_container_says_how_the_replica_failed(cluster: Cluster) -> None:
     containers = [container("true", "a"), container("sleep 0.3; exit 5", "b"), container("exit 6", "c")]
-    replica = the_end(cluster, unit("job", role("worker", *containers)))
+    replica = the_end(cluster, launch_request("job", role("worker", *containers)))
     assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)
 
 
@@ -303,7 +301,7 @@ def test_sidecars_do_not_count_and_end_with_the_others(cluster: Cluster) -> None
     pod = role(
         "worker", main, sidecar, annotations=annotations, initContainers=[native], terminationGracePeriodSeconds=20
     )
-    replica = the_end(cluster, unit("job", pod))
+    replica = the_end(cluster, launch_request("job", pod))
     assert (replica.state, replica.exit_code) == (ReplicaState.SUCCEEDED, 0)
     lines = [line for line in texts(cluster, "job") if line.endswith("ends")]
     assert lines[0] == "main ends"
@@ -314,25 +312,25 @@ def test_on_failure_starts_the_container_again(cluster: Cluster) -> None:
     script = "echo try; test -e /marks/done && exit 0; touch /marks/done; exit 1"
     main = container(script, volumeMounts=[{"name": "marks", "mountPath": "/marks"}])
     pod = role("worker", main, restartPolicy="OnFailure", volumes=[{"name": "marks", "emptyDir": {}}])
-    replica = the_end(cluster, unit("job", pod))
+    replica = the_end(cluster, launch_request("job", pod))
     assert (replica.state, replica.attempt) == (ReplicaState.SUCCEEDED, 0)
     assert texts(cluster, "job") == ["try", "try"]
 
 
 def test_a_pod_that_exceeds_its_deadline_has_failed(cluster: Cluster) -> None:
-    replica = the_end(cluster, unit("job", role("worker", container(FOREVER), activeDeadlineSeconds=1)))
+    replica = the_end(cluster, launch_request("job", role("worker", container(FOREVER), activeDeadlineSeconds=1)))
     assert (replica.state, replica.reason) == (ReplicaState.FAILED, "DeadlineExceeded")
 
 
 def test_a_taskset_that_exceeds_its_deadline_has_failed(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", FOREVER, count=2, activeDeadlineSeconds=1))
+    cluster.launch(script_request("job", FOREVER, count=2, activeDeadlineSeconds=1))
     reasons = {(replica.state, replica.reason) for replica in ended(cluster, "job").replicas}
     assert reasons == {(ReplicaState.FAILED, "DeadlineExceeded")}
 
 
 def test_a_deadline_leaves_what_has_ended_before(cluster: Cluster) -> None:
     script = f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}'
-    cluster.launch(script_unit("job", script, count=2, activeDeadlineSeconds=4))
+    cluster.launch(script_request("job", script, count=2, activeDeadlineSeconds=4))
     first, second = ended(cluster, "job").replicas
     assert (first.state, first.exit_code) == (ReplicaState.SUCCEEDED, 0)
     assert (second.state, second.reason) == (ReplicaState.FAILED, "DeadlineExceeded")
@@ -340,21 +338,23 @@ def test_a_deadline_leaves_what_has_ended_before(cluster: Cluster) -> None:
 
 def test_a_replica_that_exceeded_the_deadline_of_its_pod_is_tried_again(cluster: Cluster) -> None:
     pod = role("worker", container(f'case "$POD" in *-1-0) ;; *) {FOREVER};; esac', **POD), activeDeadlineSeconds=2)
-    result = carried_through(cluster, unit("job", {**pod, "retryPolicy": RETRY}))
+    result = carried_through(cluster, launch_request("job", {**pod, "retryPolicy": RETRY}))
     assert result.state is ReplicaState.SUCCEEDED
     assert seen(cluster, "job").replicas[0].attempt == 1
 
 
 def test_a_replica_is_tried_again_until_it_succeeds(cluster: Cluster) -> None:
     pod = role("worker", container('echo "$POD"; case "$POD" in *-2-0) ;; *) exit 3;; esac', **POD))
-    result = carried_through(cluster, unit("job", {**pod, "retryPolicy": RETRY}))
+    result = carried_through(cluster, launch_request("job", {**pod, "retryPolicy": RETRY}))
     assert result.state is ReplicaState.SUCCEEDED
     for attempt in range(3):
         assert texts(cluster, "job", LogQuery(attempt=attempt)) == [f"job-worker-0-{attempt}-0"]
 
 
 def test_a_replica_that_used_up_its_retries_has_failed(cluster: Cluster) -> None:
-    result = carried_through(cluster, unit("job", {**role("worker", container("exit 3")), "retryPolicy": RETRY}))
+    result = carried_through(
+        cluster, launch_request("job", {**role("worker", container("exit 3")), "retryPolicy": RETRY})
+    )
     assert result.state is ReplicaState.FAILED
     (replica,) = seen(cluster, "job").replicas
     assert (replica.attempt, replica.exit_code) == (2, 3)
@@ -373,7 +373,9 @@ def test_a_role_ends_by_its_completion_policy(
     cluster: Cluster, script: str, policy: dict[str, int], expected: str, counts: dict[str, int] | None
 ) -> None:
     own = container(script.replace("$N", "$TASKROLE_REPLICA_INDEX"))
-    result = carried_through(cluster, unit("job", {**role("worker", own, replicas=3), "completionPolicy": policy}))
+    result = carried_through(
+        cluster, launch_request("job", {**role("worker", own, replicas=3), "completionPolicy": policy})
+    )
     assert result.roles == {"worker": ReplicaState(expected)}
     gone(cluster, "job")
     states = Counter(replica.state.value for replica in seen(cluster, "job").replicas)
@@ -383,7 +385,7 @@ def test_a_role_ends_by_its_completion_policy(
 def test_what_a_role_needs_no_more_is_stopped_while_others_go_on(cluster: Cluster) -> None:
     many = role("many", container(f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}'), replicas=2)
     chief = role("chief", container("sleep 3"))
-    result = carried_through(cluster, unit("job", {**many, "completionPolicy": {"minSucceeded": 1}}, chief))
+    result = carried_through(cluster, launch_request("job", {**many, "completionPolicy": {"minSucceeded": 1}}, chief))
     assert result.state is ReplicaState.SUCCEEDED
     gone(cluster, "job")
     states = {(replica.role, replica.index): replica.state for replica in seen(cluster, "job").replicas}
@@ -396,7 +398,7 @@ def test_what_a_role_needs_no_more_is_stopped_while_others_go_on(cluster: Cluste
 
 def test_logs_of_several_replicas_are_merged_by_time(cluster: Cluster) -> None:
     script = 'for n in 1 2 3; do echo "line $n"; sleep 0.05; echo "error $n" >&2; sleep 0.05; done; printf "no newline"'
-    cluster.launch(script_unit("job", script, count=2))
+    cluster.launch(script_request("job", script, count=2))
     ended(cluster, "job")
     lines = list(filter(None, cluster.logs("job", LogQuery())))
     assert [line.time for line in lines] == sorted(line.time for line in lines)
@@ -408,7 +410,7 @@ def test_logs_of_several_replicas_are_merged_by_time(cluster: Cluster) -> None:
 
 
 def test_logs_can_be_cut_by_replica_by_number_and_by_time(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "seq 1 5; sleep 0.2; seq 6 9", count=2))
+    cluster.launch(script_request("job", "seq 1 5; sleep 0.2; seq 6 9", count=2))
     ended(cluster, "job")
     assert texts(cluster, "job", LogQuery(role="worker", index=1)) == [str(n) for n in range(1, 10)]
     assert texts(cluster, "job", LogQuery(index=0, tail=3)) == ["7", "8", "9"]
@@ -421,31 +423,31 @@ def test_logs_can_be_cut_by_replica_by_number_and_by_time(cluster: Cluster) -> N
 
 def test_following_logs_ends_with_the_replica(cluster: Cluster) -> None:
     script = 'echo early; test "$TASKROLE_REPLICA_INDEX" = 0 && sleep 300; sleep 0.3; echo late'
-    cluster.launch(script_unit("job", script, count=2))
+    cluster.launch(script_request("job", script, count=2))
     assert texts(cluster, "job", LogQuery(index=1, follow=True)) == ["early", "late"]
     assert seen(cluster, "job").replicas[0].state is ReplicaState.RUNNING
 
 
 def test_logs_can_be_read_while_the_replica_runs(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    cluster.launch(script_request("job", f"echo hello; {FOREVER}"))
     line = next(filter(None, cluster.logs("job", LogQuery(follow=True))))
     assert (line.text, line.source) == ("hello", "worker-0")
 
 
 def test_a_silent_log_that_is_followed_shows_that_it_is_read(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    cluster.launch(script_request("job", f"echo hello; {FOREVER}"))
     followed = cluster.logs("job", LogQuery(follow=True))
     assert next(line.text for line in followed if line) == "hello"
     assert next(followed) is None
 
 
 def test_following_goes_over_to_the_next_try(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", "echo zero"))
+    cluster.launch(script_request("job", "echo zero"))
     followed = cluster.logs("job", LogQuery(follow=True, finished=lambda: seen(cluster, "job").attempt == 1))
     assert next(line.text for line in followed if line) == "zero"
     ended(cluster, "job")
     assert next(followed) is None, "it waits for what may come"
-    wait_for(lambda: launches(cluster, script_unit("job", "echo one", attempt=1)))
+    wait_for(lambda: launches(cluster, script_request("job", "echo one", attempt=1)))
     assert [line.text for line in followed if line] == ["one"]
 
 
@@ -453,7 +455,7 @@ def test_following_begins_before_the_launch(cluster: Cluster) -> None:
     launched: list[Observation] = []
     followed = cluster.logs("job", LogQuery(follow=True, finished=lambda: bool(launched)))
     assert next(followed) is None
-    launched.append(cluster.launch(script_unit("job", "echo hello")))
+    launched.append(cluster.launch(script_request("job", "echo hello")))
     assert [line.text for line in followed if line] == ["hello"]
 
 
@@ -463,7 +465,7 @@ def test_every_try_has_a_log_of_its_own_and_there_are_no_others(cluster: Cluster
 
     def launch(attempt: int, *tries: ReplicaKey) -> None:
         pods = role("worker", container(script, **names), replicas=2)
-        wait_for(lambda: launches(cluster, unit("job", pods, attempt=attempt, replicas=tries or None)))
+        wait_for(lambda: launches(cluster, launch_request("job", pods, attempt=attempt, replicas=tries or None)))
         ended(cluster, "job")
 
     first = (ReplicaKey("worker", 0), ReplicaKey("worker", 1))
@@ -490,7 +492,7 @@ def test_lines_of_several_containers_say_whose_they_are_live_and_after_the_end(c
         initContainers=inits,
         replicas=2,
     )
-    cluster.launch(unit("job", pod))
+    cluster.launch(launch_request("job", pod))
 
     def lines() -> list[tuple[str, str]]:
         return [(line.source, line.text) for line in cluster.logs("job", LogQuery(index=1)) if line]
@@ -504,14 +506,14 @@ def test_lines_of_several_containers_say_whose_they_are_live_and_after_the_end(c
 
 
 def test_a_line_may_be_long(cluster: Cluster) -> None:
-    the_end(cluster, script_unit("job", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo end"))
+    the_end(cluster, script_request("job", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo end"))
     lines = texts(cluster, "job")
     assert "".join(lines[:-1]) == "x" * 200_000
     assert lines[-1] == "end"
 
 
 def test_the_logs_alone_are_pruned_of_deleted_jobs(cluster: Cluster) -> None:
-    cluster.launch(script_unit("job", f"echo hello; {FOREVER}"))
+    cluster.launch(script_request("job", f"echo hello; {FOREVER}"))
     wait_for(lambda: texts(cluster, "job") == ["hello"])
     cluster.prune_logs(["job", "unknown", "../job"])
     assert texts(cluster, "job") == ["hello"]
@@ -524,7 +526,8 @@ def test_the_logs_alone_are_pruned_of_deleted_jobs(cluster: Cluster) -> None:
 
 def test_output_that_is_no_text_does_no_harm(cluster: Cluster) -> None:
     the_end(
-        cluster, script_unit("job", "printf 'a\\377b\\000c\\n'; head -c 40000 /dev/zero | tr '\\0' x; echo; echo end")
+        cluster,
+        script_request("job", "printf 'a\\377b\\000c\\n'; head -c 40000 /dev/zero | tr '\\0' x; echo; echo end"),
     )
     lines = texts(cluster, "job")
     assert lines[0] == "a\ufffdb\0c"
@@ -534,7 +537,7 @@ def test_output_that_is_no_text_does_no_harm(cluster: Cluster) -> None:
 
 def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluster) -> None:
     script = "printf '%s\\n' $TASKROLE_REPLICA_INDEX > /output; echo '[]' > /metric.json; echo said"
-    cluster.launch(collected(script_unit("job", script, count=2)))
+    cluster.launch(collecting(script_request("job", script, count=2)))
     ended(cluster, "job")
     found = wait_for(lambda: handed_over(cluster, "job"))
     assert found == tuple(
@@ -545,7 +548,7 @@ def test_what_replicas_left_behind_is_there_once_they_have_ended(cluster: Cluste
 
 
 def test_a_replica_that_left_nothing_has_no_result(cluster: Cluster) -> None:
-    the_end(cluster, collected(script_unit("job", "echo said")))
+    the_end(cluster, collecting(script_request("job", "echo said")))
     assert wait_for(lambda: handed_over(cluster, "job") is not None)
     assert left(cluster, "job") == ()
 

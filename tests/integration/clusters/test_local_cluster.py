@@ -18,22 +18,19 @@ from pipeline_core.clusters.local import attempt, driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.states import ReplicaState
+from tests.builders import container, launch_request, role, script_request
 from tests.integration.clusters.support import (
     ESCAPEE,
     FOREVER,
     alive,
     all_in,
-    container,
     ended,
     gone,
     launches,
     processes_naming,
-    role,
-    script_unit,
     seen,
     texts,
     the_end,
-    unit,
 )
 from tests.waiting import wait_for
 
@@ -61,7 +58,7 @@ def kill_supervisor(root: Path, job_id: str) -> None:
 
 
 def test_many_launches_at_once_start_each_replica_once(local: LocalCluster, root: Path) -> None:
-    launched = script_unit("job", f"echo started; {FOREVER}", count=3)
+    launched = script_request("job", f"echo started; {FOREVER}", count=3)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: local.launch(launched), range(8)))
     wait_for(lambda: texts(local, "job") == ["started"] * 3)
@@ -71,7 +68,7 @@ def test_many_launches_at_once_start_each_replica_once(local: LocalCluster, root
 
 
 def test_replicas_die_with_their_supervisor_and_are_never_run_again(local: LocalCluster, root: Path) -> None:
-    launched = script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}")
+    launched = script_request("job", f"{ESCAPEE} echo $$$$; {FOREVER}")
     local.launch(launched)
     pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
     assert all(alive(pid) for pid in pids)
@@ -85,18 +82,18 @@ def test_replicas_die_with_their_supervisor_and_are_never_run_again(local: Local
 
 
 def test_a_retry_after_the_supervisor_was_lost_runs(local: LocalCluster, root: Path) -> None:
-    launched = script_unit("job", FOREVER)
+    launched = script_request("job", FOREVER)
     local.launch(launched)
     all_in(local, "job", ReplicaState.RUNNING)
     kill_supervisor(root, "job")
-    local.launch(script_unit("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
+    local.launch(script_request("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
     (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
     assert replica.attempt == 1
     assert '"reason":"SupervisorLost"' in (root / "jobs/job/0/journal").read_text()
 
 
 def test_what_ran_before_the_machine_restarted_has_failed_so(local: LocalCluster, root: Path) -> None:
-    local.launch(script_unit("job", FOREVER))
+    local.launch(script_request("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     kill_supervisor(root, "job")
     journal = root / "jobs/job/0/journal"
@@ -104,11 +101,11 @@ def test_what_ran_before_the_machine_restarted_has_failed_so(local: LocalCluster
     journal.write_text(journal.read_text().replace(boot, "another-boot"))
     (replica,) = seen(local, "job").replicas
     assert (replica.state, replica.reason) == (ReplicaState.FAILED, "HostRestarted")
-    local.launch(script_unit("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
+    local.launch(script_request("job", FOREVER, replicas=(ReplicaKey("worker", 0, 1),)))
     (replica,) = all_in(local, "job", ReplicaState.RUNNING).replicas
     assert replica.attempt == 1
     assert '"reason":"HostRestarted"' in journal.read_text()
-    wait_for(lambda: launches(local, script_unit("job", FOREVER, attempt=1)))
+    wait_for(lambda: launches(local, script_request("job", FOREVER, attempt=1)))
     assert all_in(local, "job", ReplicaState.RUNNING).attempt == 1
 
 
@@ -116,7 +113,7 @@ def test_what_waited_when_the_machine_restarted_is_started(
     root: Path, local: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrow = LocalCluster("narrow", root, slots=1, grace_seconds=0.5)
-    narrow.launch(script_unit("job", 'test "$TASKROLE_REPLICA_INDEX" = 1 || sleep 300', count=2))
+    narrow.launch(script_request("job", 'test "$TASKROLE_REPLICA_INDEX" = 1 || sleep 300', count=2))
     wait_for(lambda: [one.reason for one in seen(narrow, "job").replicas] == ["", "WaitingForSlot"])
     kill_supervisor(root, "job")
     journal = root / "jobs/job/0/journal"
@@ -130,7 +127,7 @@ def test_what_waited_when_the_machine_restarted_is_started(
 
 
 def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Path) -> None:
-    local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; {FOREVER}", count=2))
+    local.launch(script_request("job", f"{ESCAPEE} echo $$$$; {FOREVER}", count=2))
     wait_for(lambda: len(texts(local, "job")) == 4)
     first = int(seen(local, "job").replicas[0].container_id)
     keeper = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
@@ -148,7 +145,7 @@ def test_whoever_is_killed_each_try_runs_at_most_once(
 ) -> None:
     monkeypatch.setattr(attempt, "START_SECONDS", 0.2)
     jobs = {f"job-{number}": tmp_path / f"runs-{number}" for number in range(8)}
-    units = [script_unit(job_id, f"echo run >> {runs}; sleep 0.3") for job_id, runs in jobs.items()]
+    units = [script_request(job_id, f"echo run >> {runs}; sleep 0.3") for job_id, runs in jobs.items()]
     dice = random.Random(1)
     for launched in units:
         local.launch(launched)
@@ -166,8 +163,8 @@ def test_whoever_is_killed_each_try_runs_at_most_once(
 
 def test_the_replicas_that_run_are_counted_by_job(local: LocalCluster) -> None:
     assert local.running() == {}
-    local.launch(script_unit("long", FOREVER, count=2))
-    the_end(local, script_unit("short", "true"))
+    local.launch(script_request("long", FOREVER, count=2))
+    the_end(local, script_request("short", "true"))
     all_in(local, "long", ReplicaState.RUNNING)
     assert local.running() == {"long": 2}
 
@@ -176,7 +173,7 @@ def test_a_cluster_whose_files_are_out_of_reach_is_away(local: LocalCluster, roo
     root.parent.mkdir(exist_ok=True)
     root.write_text("not a directory")
     with pytest.raises(ClusterUnavailable, match="cannot be used at present"):
-        local.launch(script_unit("job", "true"))
+        local.launch(script_request("job", "true"))
     root.unlink()
 
 
@@ -186,12 +183,12 @@ def test_volumes_that_cannot_be_mounted_fail_the_launch_with_the_reason(
     monkeypatch.setattr(driver, "mount_problem", lambda: "unshare: Operation not permitted")
     pod = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
     with pytest.raises(ClusterError, match="Operation not permitted"):
-        local.launch(unit("job", role("worker", pod, volumes=[{"name": "v", "emptyDir": {}}])))
-    assert the_end(local, script_unit("plain", "true")).state is ReplicaState.SUCCEEDED
+        local.launch(launch_request("job", role("worker", pod, volumes=[{"name": "v", "emptyDir": {}}])))
+    assert the_end(local, script_request("plain", "true")).state is ReplicaState.SUCCEEDED
 
 
 def test_a_flood_of_output_does_not_keep_a_replica_from_being_stopped(local: LocalCluster) -> None:
-    local.launch(script_unit("job", "trap '' TERM; exec timeout 60 yes"))
+    local.launch(script_request("job", "trap '' TERM; exec timeout 60 yes"))
     wait_for(lambda: next(local.logs("job", LogQuery()), None))
     gone(local, "job")
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
@@ -202,14 +199,14 @@ def test_a_volume_that_is_in_the_way_is_a_start_error(local: LocalCluster, root:
     (root / "claims/default/claim").write_text("not a directory")
     pod = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]
-    replica = the_end(local, unit("job", role("worker", pod, volumes=volumes)))
+    replica = the_end(local, launch_request("job", role("worker", pod, volumes=volumes)))
     assert (replica.reason, replica.exit_code) == ("StartError", 126)
     assert "claim" in replica.diagnostics
 
 
 def test_only_deleted_jobs_are_pruned(local: LocalCluster, root: Path) -> None:
     for job_id in ("kept", "running", "pruned"):
-        local.launch(script_unit(job_id, FOREVER if job_id == "running" else "echo hello"))
+        local.launch(script_request(job_id, FOREVER if job_id == "running" else "echo hello"))
     for job_id in ("kept", "pruned"):
         ended(local, job_id)
     gone(local, "pruned")
@@ -224,9 +221,9 @@ def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, roo
     program = f"""if True:
         from pathlib import Path
         from pipeline_core.clusters.local.driver import LocalCluster
-        from tests.integration.clusters.support import script_unit
+        from tests.integration.clusters.support import script_request
         driver = LocalCluster("there", Path({str(root)!r}), slots=4, grace_seconds=0.5)
-        driver.launch(script_unit("job", "echo hello; sleep 300"))
+        driver.launch(script_request("job", "echo hello; sleep 300"))
     """
     subprocess.run(
         [sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -245,7 +242,7 @@ def test_all_that_was_started_is_asked_to_end_and_given_the_time(local: LocalClu
     twice = f'(sh -c "{polite.format("twice")}" &)'
     grouped = f'sh -c "{polite.format("grouped")}" &'
     script = f"{fled}\n{twice}\n{grouped}\nexec sleep 300"
-    local.launch(unit("job", role("worker", container(script), terminationGracePeriodSeconds=30)))
+    local.launch(launch_request("job", role("worker", container(script), terminationGracePeriodSeconds=30)))
     wait_for(lambda: len(texts(local, "job")) == 3)
     wait_for(lambda: local.delete("job"))
     assert sorted(text for text in texts(local, "job") if text.endswith("ends")) == [
@@ -258,14 +255,14 @@ def test_all_that_was_started_is_asked_to_end_and_given_the_time(local: LocalClu
 
 def test_nothing_is_waited_for_longer_than_the_grace_time(local: LocalCluster) -> None:
     stubborn = f"{ESCAPEE} sh -c \"trap '' TERM; echo \\$\\$; while :; do sleep 0.05; done\" & exec sleep 300"
-    local.launch(unit("job", role("worker", container(stubborn), terminationGracePeriodSeconds=1)))
+    local.launch(launch_request("job", role("worker", container(stubborn), terminationGracePeriodSeconds=1)))
     pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
     wait_for(lambda: local.delete("job"))
     assert not any(alive(pid) for pid in pids)
 
 
 def test_processes_that_fled_into_another_session_are_killed_too(local: LocalCluster) -> None:
-    local.launch(script_unit("job", f"{ESCAPEE} echo $$$$; while :; do sleep 0.05; done"))
+    local.launch(script_request("job", f"{ESCAPEE} echo $$$$; while :; do sleep 0.05; done"))
     pids = [int(text) for text in wait_for(lambda: len(texts(local, "job")) == 2 and texts(local, "job"))]
     gone(local, "job")
     assert not any(alive(pid) for pid in pids)
@@ -273,13 +270,13 @@ def test_processes_that_fled_into_another_session_are_killed_too(local: LocalClu
 
 
 def test_what_a_replica_leaves_behind_ends_with_it(local: LocalCluster) -> None:
-    replica = the_end(local, script_unit("job", f"{ESCAPEE} sleep 0.2; exit 0"))
+    replica = the_end(local, script_request("job", f"{ESCAPEE} sleep 0.2; exit 0"))
     assert replica.state is ReplicaState.SUCCEEDED
     assert not alive(int(texts(local, "job")[0]))
 
 
 def test_nobody_waits_for_a_supervisor(local: LocalCluster, root: Path) -> None:
-    local.launch(script_unit("job", FOREVER))
+    local.launch(script_request("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     (pid,) = supervisors(root, "job")
     with pytest.raises(ChildProcessError):
@@ -292,7 +289,7 @@ def test_nobody_waits_for_a_supervisor(local: LocalCluster, root: Path) -> None:
 def test_a_job_that_was_deleted_before_it_could_start_never_starts(
     local: LocalCluster, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launched = script_unit("job", "echo started")
+    launched = script_request("job", "echo started")
     with monkeypatch.context() as patch:
         patch.setattr(attempt, "start_supervisor", lambda directory: None)
         assert local.launch(launched).replicas[0].state is ReplicaState.WAITING
@@ -308,11 +305,11 @@ def test_a_job_that_was_deleted_before_it_could_start_never_starts(
 
 
 def test_a_try_that_was_deleted_before_it_was_ordered_never_starts(local: LocalCluster) -> None:
-    local.launch(script_unit("job", FOREVER))
+    local.launch(script_request("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     retry = ReplicaKey("worker", 1, 1)
     wait_for(lambda: local.delete("job", [retry]))
-    local.launch(script_unit("job", FOREVER, replicas=(retry,)))
+    local.launch(script_request("job", FOREVER, replicas=(retry,)))
     (_, replica) = all_in(local, "job", ReplicaState.RUNNING, ReplicaState.STOPPED).replicas
     assert (replica.index, replica.state) == (1, ReplicaState.STOPPED)
 
@@ -327,7 +324,7 @@ def test_a_launch_that_was_cut_off_can_be_repeated(
     def cut(*_: object) -> None:
         raise PowerCut
 
-    launched = script_unit("job", "echo started", count=2)
+    launched = script_request("job", "echo started", count=2)
     with monkeypatch.context() as patch:
         patch.setattr(module, step, cut)
         with pytest.raises(PowerCut):
@@ -342,7 +339,7 @@ def test_what_nobody_carries_out_is_taken_up_by_the_next_look(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(attempt, "start_supervisor", lambda directory: None)
-        local.launch(script_unit("job", "echo started"))
+        local.launch(script_request("job", "echo started"))
     os.utime(root / "jobs/job/0/supervisor.log", (0, 0))
     assert seen(local, "job").replicas[0].state is ReplicaState.WAITING
     ended(local, "job")
@@ -354,7 +351,7 @@ def test_nothing_of_the_services_own_settings_reaches_a_replica(
 ) -> None:
     monkeypatch.setenv("PIPELINE_SECRET_KEY", "hush")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    the_end(local, script_unit("job", "env"))
+    the_end(local, script_request("job", "env"))
     names = {text.partition("=")[0] for text in texts(local, "job")}
     assert names - {"PWD", "SHLVL", "OLDPWD", "_"} == {
         "PATH",
@@ -370,7 +367,9 @@ def test_nothing_of_the_services_own_settings_reaches_a_replica(
 
 def test_each_replica_has_a_working_directory_of_its_own(local: LocalCluster, root: Path, tmp_path: Path) -> None:
     local.launch(
-        unit("job", role("worker", container("pwd"), container("pwd", "placed", workingDir=str(tmp_path)), replicas=2))
+        launch_request(
+            "job", role("worker", container("pwd"), container("pwd", "placed", workingDir=str(tmp_path)), replicas=2)
+        )
     )
     ended(local, "job")
     mine = [line.text for line in local.logs("job", LogQuery()) if line.source.endswith("main")]
@@ -404,13 +403,13 @@ def test_volumes_are_mounted_for_the_replica_alone(local: LocalCluster, root: Pa
         initContainers=[container(write, "init", volumeMounts=mounts)],
         volumes=volumes,
     )
-    replica = the_end(local, unit("job", pod))
+    replica = the_end(local, launch_request("job", pod))
     assert replica.exit_code == 0, replica
     assert texts(local, "job") == ["shared", "kept", "from the map", "x", "read-only", "/dev/null", "/usr/bin/env"]
     assert not Path("/no-such-place").exists()
     assert not Path("/usr/no-such-place").exists()
     assert (root / "claims/default/claim/f").read_text() == "kept\n"
-    again = the_end(local, unit("again", pod))
+    again = the_end(local, launch_request("again", pod))
     assert again.exit_code == 0
     assert "kept" in texts(local, "again")
     assert (root / "claims/default/claim/f").read_text() == "kept\nkept\n"
@@ -430,13 +429,15 @@ def test_what_cannot_be_honoured_is_refused_with_its_path(
     local: LocalCluster, root: Path, pod: dict[str, object], path: str
 ) -> None:
     with pytest.raises(ClusterError) as caught:
-        local.launch(unit("job", role("worker", pod)))
+        local.launch(launch_request("job", role("worker", pod)))
     assert list(caught.value.errors) == [path]
     assert local.observe("job") is None
 
 
 def test_what_has_no_effect_is_noted(local: LocalCluster) -> None:
-    launched = unit("job", role("worker", container("true", ports=[{"containerPort": 80}]), nodeSelector={"a": "b"}))
+    launched = launch_request(
+        "job", role("worker", container("true", ports=[{"containerPort": 80}]), nodeSelector={"a": "b"})
+    )
     platform = local.launch(launched).platform
     notes = "\n".join(platform["notes"])
     assert "containers[0].ports has no effect" in notes
@@ -448,7 +449,7 @@ def test_what_has_no_effect_is_noted(local: LocalCluster) -> None:
 @pytest.mark.parametrize("job_id", ["../other", "..", "", "a/b", ".hidden"])
 def test_a_job_cannot_lead_out_of_its_directory(local: LocalCluster, root: Path, job_id: str) -> None:
     with pytest.raises(ClusterError, match="cannot be the name of a directory"):
-        local.launch(script_unit(job_id, "true"))
+        local.launch(script_request(job_id, "true"))
     assert local.observe(job_id) is None
     assert local.delete(job_id) is True
     assert list(local.logs(job_id, LogQuery())) == []
@@ -456,6 +457,6 @@ def test_a_job_cannot_lead_out_of_its_directory(local: LocalCluster, root: Path,
 
 @pytest.mark.parametrize("name", ["../other", "a/b", "A", ""])
 def test_a_role_cannot_lead_out_of_its_directory(local: LocalCluster, name: str) -> None:
-    launched = unit("job", role(name, container("true")))
+    launched = launch_request("job", role(name, container("true")))
     with pytest.raises(ClusterError, match=r"spec\.roles\[0\]\.name"):
         local.launch(LaunchRequest(launched.job_id, "default", "u1", launched.taskset))

@@ -18,21 +18,18 @@ from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import Journal, Key
 from pipeline_core.states import ReplicaState
+from tests.builders import container, launch_request, role, script_request
 from tests.integration.clusters.support import (
     ESCAPEE,
     FOREVER,
     alive,
     all_in,
-    container,
     ended,
     gone,
     parent_of,
-    role,
-    script_unit,
     seen,
     texts,
     the_end,
-    unit,
 )
 from tests.waiting import wait_for
 
@@ -91,7 +88,7 @@ def supervisor_and_keeper(root: Path) -> tuple[int, int]:
 
 @pytest.mark.usefixtures("place")
 def test_what_exceeds_its_memory_is_killed_and_says_so(local: LocalCluster, root: Path) -> None:
-    replica = the_end(local, unit("job", role("worker", limited(f"echo hello; {HUNGRY}", memory="24Mi"))))
+    replica = the_end(local, launch_request("job", role("worker", limited(f"echo hello; {HUNGRY}", memory="24Mi"))))
     assert (replica.state, replica.reason, replica.exit_code) == (ReplicaState.FAILED, "OOMKilled", 137)
     assert replica.diagnostics == "hello"
     assert groups(root) == []
@@ -100,7 +97,7 @@ def test_what_exceeds_its_memory_is_killed_and_says_so(local: LocalCluster, root
 @pytest.mark.usefixtures("place")
 def test_a_container_is_not_to_blame_for_the_memory_of_another(local: LocalCluster) -> None:
     pod = role("worker", limited("sleep 0.5; exit 4", memory="24Mi"), limited(HUNGRY, "hungry", memory="24Mi"))
-    replica = the_end(local, unit("job", pod))
+    replica = the_end(local, launch_request("job", pod))
     assert (replica.reason, replica.exit_code) == ("Error", 4)
 
 
@@ -111,7 +108,7 @@ def test_a_container_that_is_started_again_is_not_to_blame_for_what_it_was_kille
     mark = tmp_path / "mark"
     script = f"test -e {mark} && {FOREVER}; touch {mark}; {HUNGRY}"
     pod = role("worker", limited(script, memory="24Mi"), restartPolicy="OnFailure", terminationGracePeriodSeconds=0)
-    local.launch(unit("job", pod))
+    local.launch(launch_request("job", pod))
     wait_for(mark.exists)
     gone(local, "job")
     assert seen(local, "job").replicas[0].state is ReplicaState.STOPPED
@@ -119,7 +116,7 @@ def test_a_container_that_is_started_again_is_not_to_blame_for_what_it_was_kille
 
 @pytest.mark.usefixtures("place")
 def test_no_more_cpu_time_is_had_than_the_limit(local: LocalCluster, root: Path) -> None:
-    local.launch(unit("job", role("worker", limited(BUSY, cpu="200m"))))
+    local.launch(launch_request("job", role("worker", limited(BUSY, cpu="200m"))))
     all_in(local, "job", ReplicaState.RUNNING)
     before, began = used(root, 0.02), time.monotonic()
     after = used(root, before.cpu_seconds + 0.2)
@@ -129,7 +126,7 @@ def test_no_more_cpu_time_is_had_than_the_limit(local: LocalCluster, root: Path)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("script", ["exit 0", "exit 1", f"{ESCAPEE} exit 0", FOREVER])
 def test_no_group_is_left_when_a_replica_has_ended(local: LocalCluster, root: Path, script: str) -> None:
-    local.launch(script_unit("job", f"echo hello; {script}"))
+    local.launch(script_request("job", f"echo hello; {script}"))
     wait_for(lambda: texts(local, "job"))
     if script == FOREVER:
         assert groups(root)
@@ -141,7 +138,7 @@ def test_no_group_is_left_when_a_replica_has_ended(local: LocalCluster, root: Pa
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_no_group_is_left_when_supervisor_or_keeper_was_killed(local: LocalCluster, root: Path, victim: int) -> None:
-    local.launch(script_unit("job", FOREVER))
+    local.launch(script_request("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     os.kill(supervisor_and_keeper(root)[victim], signal.SIGKILL)
     (replica,) = ended(local, "job").replicas
@@ -154,7 +151,7 @@ def test_no_group_is_left_when_supervisor_or_keeper_was_killed(local: LocalClust
 def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_look(
     local: LocalCluster, root: Path, look: str
 ) -> None:
-    launched = script_unit("job", f"{ESCAPEE} {FOREVER}")
+    launched = script_request("job", f"{ESCAPEE} {FOREVER}")
     local.launch(launched)
     (escaped,) = wait_for(lambda: [int(text) for text in texts(local, "job")])
     all_in(local, "job", ReplicaState.RUNNING)
@@ -175,7 +172,7 @@ def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_l
 
 @pytest.mark.usefixtures("place")
 def test_usage_is_told_by_the_groups(local: LocalCluster, root: Path) -> None:
-    local.launch(script_unit("job", f"head -c 30M /dev/zero | tail -c 30M | ({BUSY})"))
+    local.launch(script_request("job", f"head -c 30M /dev/zero | tail -c 30M | ({BUSY})"))
     all_in(local, "job", ReplicaState.RUNNING)
     assert used(root, 0.2).memory_bytes > 0
     wait_for(lambda: (found := usage(root)) and found.memory_bytes > 30 << 20)
@@ -187,7 +184,7 @@ def test_usage_is_told_by_the_groups(local: LocalCluster, root: Path) -> None:
 def test_usage_is_told_by_the_processes_where_there_are_no_groups(local: LocalCluster, root: Path) -> None:
     # What a process has used stays counted when it has ended and was waited for.
     count = "i=0; while test $i -lt 300000; do i=$((i+1)); done"
-    local.launch(script_unit("job", f"sh -c '{count}'; echo done; {FOREVER}"))
+    local.launch(script_request("job", f"sh -c '{count}'; echo done; {FOREVER}"))
     wait_for(lambda: texts(local, "job") == ["done"])
     found = used(root, 0.05)
     assert found.memory_bytes > 100 << 10
@@ -198,11 +195,11 @@ def test_usage_is_told_by_the_processes_where_there_are_no_groups(local: LocalCl
 @pytest.mark.usefixtures("nowhere")
 def test_limits_that_are_not_enforced_are_noted(local: LocalCluster) -> None:
     path = "spec.roles[0].template.spec.containers[0].resources.limits"
-    platform = local.launch(unit("job", role("worker", limited("true", memory="1Mi", cpu="1")))).platform
+    platform = local.launch(launch_request("job", role("worker", limited("true", memory="1Mi", cpu="1")))).platform
     (note,) = [note for note in platform["notes"] if note.startswith(path)]
     assert NOWHERE in note
     assert ended(local, "job").replicas[0].state is ReplicaState.SUCCEEDED
-    plain = local.launch(script_unit("plain", "true")).platform
+    plain = local.launch(script_request("plain", "true")).platform
     assert not any("limits" in note for note in plain["notes"])
 
 

@@ -13,24 +13,14 @@ from pipeline_core.clusters.local import driver
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT
-from tests.integration.clusters.support import (
-    collected,
-    container,
-    ended,
-    gone,
-    left,
-    role,
-    script_unit,
-    seen,
-    the_end,
-    unit,
-)
+from tests.builders import collecting, container, launch_request, role, script_request
+from tests.integration.clusters.support import ended, gone, left, seen, the_end
 from tests.waiting import wait_for
 
 
 def left_by(cluster: LocalCluster, script: str, **fields: Any) -> ReplicaResult | None:
     """What a replica that succeeded with this script left behind."""
-    replica = the_end(cluster, script_unit("job", script, **fields))
+    replica = the_end(cluster, script_request("job", script, **fields))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
     found = left(cluster, "job")
     assert len(found) < 2
@@ -96,16 +86,16 @@ def test_the_machines_own_files_are_not_touched(local: LocalCluster) -> None:
 
 def test_only_replicas_that_have_ended_have_results_and_failed_ones_too(local: LocalCluster) -> None:
     script = "echo $TASKROLE_REPLICA_INDEX > /output; [ $TASKROLE_REPLICA_INDEX = 0 ] && exit 3; sleep 300"
-    local.launch(script_unit("job", script, count=2))
+    local.launch(script_request("job", script, count=2))
     states = [ReplicaState.FAILED, ReplicaState.RUNNING]
     wait_for(lambda: [replica.state for replica in seen(local, "job").replicas] == states)
     assert [(result.index, result.output) for result in left(local, "job")] == [(0, b"0\n")]
 
 
 def test_the_latest_try_of_a_replica_counts(local: LocalCluster) -> None:
-    launched = script_unit("job", "echo $HOME > /output")
+    launched = script_request("job", "echo $HOME > /output")
     the_end(local, launched)
-    again = script_unit(
+    again = script_request(
         "job", "echo $HOME > /output", replicas=(ReplicaKey("worker", 0, 0), ReplicaKey("worker", 0, 1))
     )
     local.launch(again)
@@ -119,7 +109,7 @@ def test_the_first_container_that_counts_and_left_something_speaks_for_the_repli
     silent = container("true", "a")
     annotations = {"pipeline/sidecars": '["aside"]'}
     inits = [container("echo init > /output", "init")]
-    launched = unit(
+    launched = launch_request(
         "job", role("worker", containers[0], silent, *containers[1:], annotations=annotations, initContainers=inits)
     )
     the_end(local, launched)
@@ -128,7 +118,7 @@ def test_the_first_container_that_counts_and_left_something_speaks_for_the_repli
 
 def test_a_container_that_is_started_again_starts_with_empty_files(local: LocalCluster) -> None:
     script = "cat /output > /metric.json; echo x >> /output; mkdir $HOME/again || exit 0; exit 1"
-    replica = the_end(local, unit("job", role("worker", container(script), restartPolicy="OnFailure")))
+    replica = the_end(local, launch_request("job", role("worker", container(script), restartPolicy="OnFailure")))
     assert replica.state is ReplicaState.SUCCEEDED
     assert [(result.output, result.metrics) for result in left(local, "job")] == [(b"x\n", None)]
 
@@ -137,7 +127,7 @@ def test_a_volume_at_the_place_of_a_file_is_left_alone(local: LocalCluster) -> N
     one = container(
         "echo a > /output/file; echo '[]' > /metric.json", volumeMounts=[{"name": "v", "mountPath": "/output"}]
     )
-    replica = the_end(local, unit("job", role("worker", one, volumes=[{"name": "v", "emptyDir": {}}])))
+    replica = the_end(local, launch_request("job", role("worker", one, volumes=[{"name": "v", "emptyDir": {}}])))
     assert (replica.state, replica.diagnostics) == (ReplicaState.SUCCEEDED, "")
     assert left(local, "job") == (ReplicaResult("worker", 0, metrics=b"[]\n"),)
 
@@ -147,7 +137,7 @@ def test_without_mount_namespaces_jobs_run_and_what_they_were_asked_for_is_unkno
 ) -> None:
     monkeypatch.setattr(driver, "mount_problem", lambda: "unshare: Operation not permitted")
     assert left_by(local, "true") is None
-    the_end(local, collected(script_unit("asking", "true")))
+    the_end(local, collecting(script_request("asking", "true")))
     (found,) = left(local, "asking")
     assert found.unknown
     assert "not collected" in found.output_problem

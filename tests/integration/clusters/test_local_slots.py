@@ -13,19 +13,8 @@ from pipeline_core.clusters.local import attempt
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.local.journal import Journal, Key
 from pipeline_core.states import ReplicaState
-from tests.integration.clusters.support import (
-    FOREVER,
-    all_in,
-    container,
-    ended,
-    gone,
-    parent_of,
-    role,
-    script_unit,
-    seen,
-    texts,
-    unit,
-)
+from tests.builders import container, launch_request, role, script_request
+from tests.integration.clusters.support import FOREVER, all_in, ended, gone, parent_of, seen, texts
 from tests.waiting import wait_for
 
 
@@ -50,7 +39,7 @@ def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) ->
     narrow = cluster(root, 2)
     script = "echo begin; sleep 0.2; echo end"
     for job_id in ("one", "two"):
-        narrow.launch(script_unit(job_id, script, count=3))
+        narrow.launch(script_request(job_id, script, count=3))
     wait_for(
         lambda: any(
             replica.reason == "WaitingForSlot" for job_id in ("one", "two") for replica in seen(narrow, job_id).replicas
@@ -70,9 +59,9 @@ def test_only_so_many_replicas_run_at_a_time(root: Path, local: LocalCluster) ->
 
 def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
     narrow = cluster(root, 1)
-    narrow.launch(script_unit("one", FOREVER))
+    narrow.launch(script_request("one", FOREVER))
     all_in(narrow, "one", ReplicaState.RUNNING)
-    narrow.launch(script_unit("two", "echo started"))
+    narrow.launch(script_request("two", "echo started"))
     wait_for(lambda: seen(narrow, "two").replicas[0].reason == "WaitingForSlot")
     gone(narrow, "two")
     assert seen(narrow, "two").replicas[0].state is ReplicaState.STOPPED
@@ -83,9 +72,9 @@ def test_a_waiting_job_can_be_deleted(root: Path, local: LocalCluster) -> None:
 def test_the_user_with_fewer_running_replicas_is_next(root: Path, local: LocalCluster, tmp_path: Path) -> None:
     narrow = cluster(root, 2)
     script = f'echo "$TASKROLE_REPLICA_INDEX"; until test -e {tmp_path}/"$TASKROLE_REPLICA_INDEX"; do sleep 0.05; done'
-    narrow.launch(script_unit("many", script, count=4, user="u1"))
+    narrow.launch(script_request("many", script, count=4, user="u1"))
     wait_for(lambda: running(narrow, "many") == [2] and waits(narrow, "many"))
-    narrow.launch(script_unit("late", FOREVER, user="u2"))
+    narrow.launch(script_request("late", FOREVER, user="u2"))
     wait_for(lambda: waits(narrow, "late"))
     (tmp_path / "0").touch()
     wait_for(lambda: running(narrow, "many", "late") == [1, 1])
@@ -95,10 +84,10 @@ def test_the_user_with_fewer_running_replicas_is_next(root: Path, local: LocalCl
 
 def test_within_a_user_whoever_came_first_is_next(root: Path, local: LocalCluster) -> None:
     narrow = cluster(root, 1)
-    narrow.launch(script_unit("holder", FOREVER, user="another"))
+    narrow.launch(script_request("holder", FOREVER, user="another"))
     all_in(narrow, "holder", ReplicaState.RUNNING)
     for job_id in ("first", "second"):
-        narrow.launch(script_unit(job_id, "true", count=3))
+        narrow.launch(script_request(job_id, "true", count=3))
         wait_for(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
     gone(narrow, "holder")
     first, second = (ended(narrow, job_id).replicas for job_id in ("first", "second"))
@@ -118,7 +107,7 @@ def test_jobs_whose_replicas_wait_for_each_other_do_not_hold_each_other_up(
         place = f'{here}/"$TASKROLE_NAME-$TASKROLE_REPLICA_INDEX"'
         script = f'touch {place}; until test "$(ls {here} | wc -l)" = 3; do sleep 0.05; done'
         roles = role("chief", container(script)), role("worker", container(script), replicas=2)
-        narrow.launch(unit(job_id, *roles, user=job_id))
+        narrow.launch(launch_request(job_id, *roles, user=job_id))
     for job_id in jobs:
         assert {replica.state for replica in ended(narrow, job_id).replicas} == {ReplicaState.SUCCEEDED}
 
@@ -126,9 +115,9 @@ def test_jobs_whose_replicas_wait_for_each_other_do_not_hold_each_other_up(
 @pytest.mark.parametrize("with_supervisor", [False, True])
 def test_the_slots_of_the_dead_are_free(root: Path, local: LocalCluster, with_supervisor: bool) -> None:
     narrow = cluster(root, 1)
-    narrow.launch(script_unit("one", FOREVER))
+    narrow.launch(script_request("one", FOREVER))
     all_in(narrow, "one", ReplicaState.RUNNING)
-    narrow.launch(script_unit("two", FOREVER))
+    narrow.launch(script_request("two", FOREVER))
     wait_for(lambda: waits(narrow, "two"))
     pid = keeper(root, "one")
     for victim in [parent_of(pid), pid] if with_supervisor else [pid]:
@@ -142,10 +131,10 @@ def test_the_slots_of_the_dead_are_free(root: Path, local: LocalCluster, with_su
 
 def test_the_dead_do_not_stand_in_line(root: Path, local: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = cluster(root, 1)
-    narrow.launch(script_unit("one", FOREVER))
+    narrow.launch(script_request("one", FOREVER))
     all_in(narrow, "one", ReplicaState.RUNNING)
     for job_id in ("two", "three"):
-        narrow.launch(script_unit(job_id, "true"))
+        narrow.launch(script_request(job_id, "true"))
         wait_for(lambda job_id=job_id: waits(narrow, job_id))  # type: ignore[misc]
     files = attempt.AttemptFiles(str(root / "jobs/two/0"))
     (victim,) = [int(name) for name in os.listdir("/proc") if name.isdigit() and _has(int(name), files.path)]
@@ -160,9 +149,9 @@ def test_the_dead_do_not_stand_in_line(root: Path, local: LocalCluster, monkeypa
 def test_who_waits_no_more_does_not_stand_in_line(root: Path, local: LocalCluster, tmp_path: Path) -> None:
     narrow = cluster(root, 2)
     script = f'test "$TASKROLE_REPLICA_INDEX" = 0 || {FOREVER}; until test -e {tmp_path}/go; do sleep 0.05; done'
-    narrow.launch(script_unit("one", script, count=3))
+    narrow.launch(script_request("one", script, count=3))
     wait_for(lambda: running(narrow, "one") == [2] and waits(narrow, "one"))
-    narrow.launch(script_unit("two", FOREVER))
+    narrow.launch(script_request("two", FOREVER))
     wait_for(lambda: waits(narrow, "two"))
     narrow.delete("one", [ReplicaKey("worker", 2)])
     wait_for(lambda: seen(narrow, "one").replicas[2].state is ReplicaState.STOPPED)
@@ -180,18 +169,18 @@ def _has(pid: int, argument: str) -> bool:
 
 def test_without_a_limit_all_run(root: Path, local: LocalCluster) -> None:
     wide = cluster(root, 0)
-    wide.launch(script_unit("job", FOREVER, count=5))
+    wide.launch(script_request("job", FOREVER, count=5))
     all_in(wide, "job", ReplicaState.RUNNING)
     # They count as soon as there is a limit again.
     narrow = cluster(root, 5)
-    narrow.launch(script_unit("late", "true", user="another"))
+    narrow.launch(script_request("late", "true", user="another"))
     wait_for(lambda: waits(narrow, "late"))
 
 
 def test_another_limit_holds_for_those_that_wait_already(root: Path, local: LocalCluster) -> None:
     narrow, wide = cluster(root, 1), cluster(root, 3)
-    narrow.launch(script_unit("job", FOREVER, count=3))
+    narrow.launch(script_request("job", FOREVER, count=3))
     wait_for(lambda: running(narrow, "job") == [1] and waits(narrow, "job"))
-    wide.launch(script_unit("late", "true", user="another"))
+    wide.launch(script_request("late", "true", user="another"))
     all_in(wide, "job", ReplicaState.RUNNING)
     assert waits(wide, "late")

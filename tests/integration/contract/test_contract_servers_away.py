@@ -10,8 +10,8 @@ import pytest
 
 from pipeline_core.database.migrate import upgrade
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
+from tests.builders import taskset
 from tests.installation import Installation, installed
-from tests.jobs import taskset
 from tests.waiting import HANG_SECONDS, wait_for
 
 QUICK = {

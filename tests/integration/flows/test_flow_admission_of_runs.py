@@ -15,7 +15,8 @@ from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows.runs import admission, control
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
-from tests.flows import begin, entry, store
+from tests.builders import flow_entry
+from tests.flows import begin, store
 from tests.integration.flows.conftest import Engine
 
 ADMIN = Actor(name="admin", admin=True)
@@ -33,7 +34,7 @@ def states(engine: Engine, runs: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("trigger", [Trigger.SCHEDULE, Trigger.BACKFILL])
 def test_so_many_runs_for_points_go_on_at_a_time_the_oldest_first(engine: Engine, trigger: Trigger) -> None:
-    runs = points(store(entry(f"two-{trigger}", {"a": []}, max_active_runs=2)), 4, trigger)
+    runs = points(store(flow_entry(f"two-{trigger}", {"a": []}, max_active_runs=2)), 4, trigger)
     engine.go()
     assert states(engine, runs) == ["running", "running", "waiting", "waiting"]
     engine.turn(runs[1], "a", JobState.FAILED)
@@ -44,7 +45,7 @@ def test_so_many_runs_for_points_go_on_at_a_time_the_oldest_first(engine: Engine
 
 
 def test_runs_by_hand_have_room_of_their_own(engine: Engine) -> None:
-    flow = store(entry("hands", {"a": []}, max_manual_runs=1))
+    flow = store(flow_entry("hands", {"a": []}, max_manual_runs=1))
     scheduled = points(flow, 1)
     by_hand = [begin(flow), begin(flow, Trigger.TASK, only="a"), begin(flow, Trigger.DEBUG, only="a")]
     engine.go()
@@ -55,7 +56,7 @@ def test_runs_by_hand_have_room_of_their_own(engine: Engine) -> None:
 
 
 def test_a_run_that_depends_on_the_past_says_what_holds_it_up_until_that_is_dismissed(engine: Engine) -> None:
-    runs = points(store(entry("past", {"a": []}, depends_on_past=True, max_active_runs=3)), 3)
+    runs = points(store(flow_entry("past", {"a": []}, depends_on_past=True, max_active_runs=3)), 3)
     engine.go()
     assert states(engine, runs) == ["running", "blocked", "blocked"]
     engine.turn(runs[0], "a", JobState.FAILED)
@@ -69,7 +70,7 @@ def test_a_run_that_depends_on_the_past_says_what_holds_it_up_until_that_is_dism
 
 
 def test_a_retried_run_lets_those_that_depend_on_it_go_on(engine: Engine) -> None:
-    runs = points(store(entry("unblocked", {"a": []}, depends_on_past=True)), 2)
+    runs = points(store(flow_entry("unblocked", {"a": []}, depends_on_past=True)), 2)
     engine.go()
     engine.turn(runs[0], "a", JobState.FAILED)
     control.retry(runs[0], ADMIN)
@@ -79,7 +80,7 @@ def test_a_retried_run_lets_those_that_depend_on_it_go_on(engine: Engine) -> Non
 
 
 def test_runs_that_newer_ones_overtake_expire_or_are_stopped(engine: Engine) -> None:
-    flow = store(entry("overtaken", {"a": []}, expired_limit=2))
+    flow = store(flow_entry("overtaken", {"a": []}, expired_limit=2))
     runs = points(flow, 2)
     engine.go()
     assert states(engine, runs) == ["running", "waiting"]
@@ -92,7 +93,7 @@ def test_runs_that_newer_ones_overtake_expire_or_are_stopped(engine: Engine) -> 
 
 
 def test_a_long_past_is_not_read(engine: Engine) -> None:
-    flow = store(entry("long", {"a": []}, depends_on_past=True, expired_limit=3))
+    flow = store(flow_entry("long", {"a": []}, depends_on_past=True, expired_limit=3))
     with transaction() as session:
         session.add_all(
             RunRow(

@@ -12,7 +12,8 @@ from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control, creation, queries
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.states import JobState
-from tests.flows import begin, entry, store
+from tests.builders import flow_entry
+from tests.flows import begin, store
 from tests.integration.flows.conftest import Engine
 
 ADMIN = Actor(name="admin", admin=True)
@@ -20,7 +21,9 @@ STRANGER = Actor(name="stranger", own_only=True)
 
 
 def test_variables_take_the_place_of_values_for_all_tasks(engine: Engine) -> None:
-    flow = store(entry("vars", {"a": []}, {"a": {"script": "echo {{B}}"}}, global_env="A=1\nB={{A}}-{{uuid.uuid4()}}"))
+    flow = store(
+        flow_entry("vars", {"a": []}, {"a": {"script": "echo {{B}}"}}, global_env="A=1\nB={{A}}-{{uuid.uuid4()}}")
+    )
     run_id = begin(flow, variables={"A": 2})
     engine.go()
     _, document = engine.job(*engine.jobs(run_id, "a"))
@@ -36,7 +39,7 @@ def test_variables_take_the_place_of_values_for_all_tasks(engine: Engine) -> Non
     [({"C": "1"}, "has no C; there are A"), ({"A": True}, "must be a text or a number"), ({"A": {}}, "must be a text")],
 )
 def test_wrong_variables_start_nothing(engine: Engine, variables: dict[str, object], said: str) -> None:
-    flow = store(entry(f"wrong{abs(hash(said))}", {"a": []}, global_env="A=1"))
+    flow = store(flow_entry(f"wrong{abs(hash(said))}", {"a": []}, global_env="A=1"))
     with pytest.raises(WrongParameter, match=said):
         begin(flow, variables=variables)
     with transaction() as session:
@@ -44,7 +47,7 @@ def test_wrong_variables_start_nothing(engine: Engine, variables: dict[str, obje
 
 
 def test_a_point_of_the_schedule_is_run_once_and_a_person_as_often_as_they_wish(engine: Engine) -> None:
-    flow, moment = store(entry("unique", {"a": []})), now()
+    flow, moment = store(flow_entry("unique", {"a": []})), now()
 
     def start(trigger: Trigger) -> str | None:
         with transaction() as session:
@@ -57,11 +60,11 @@ def test_a_point_of_the_schedule_is_run_once_and_a_person_as_often_as_they_wish(
 
 
 def test_a_run_keeps_the_flow_as_it_was_when_it_was_started(engine: Engine) -> None:
-    flow = store(entry("kept", {"a": [], "b": ["a"]}))
+    flow = store(flow_entry("kept", {"a": [], "b": ["a"]}))
     run_id = begin(flow)
     with transaction() as session:
         changed = session.merge(flow)
-        changed.entry = entry("kept", {"other": []})
+        changed.entry = flow_entry("kept", {"other": []})
     engine.go()
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     engine.turn(run_id, "b", JobState.SUCCEEDED)
@@ -69,7 +72,7 @@ def test_a_run_keeps_the_flow_as_it_was_when_it_was_started(engine: Engine) -> N
 
 
 def test_a_single_task_runs_alone_even_when_it_is_skipped(engine: Engine) -> None:
-    flow = store(entry("single", {"a": [], "b": ["a"]}, {"b": {"skip": True}}))
+    flow = store(flow_entry("single", {"a": [], "b": ["a"]}, {"b": {"skip": True}}))
     run_id = begin(flow, Trigger.TASK, only="B")
     engine.go()
     engine.turn(run_id, "b", JobState.SUCCEEDED)
@@ -80,7 +83,7 @@ def test_a_single_task_runs_alone_even_when_it_is_skipped(engine: Engine) -> Non
 
 
 def test_a_debug_run_sleeps_and_is_cleared_with_its_job_stopped(engine: Engine) -> None:
-    run_id = begin(store(entry("debugged", {"a": []})), Trigger.DEBUG, only="a")
+    run_id = begin(store(flow_entry("debugged", {"a": []})), Trigger.DEBUG, only="a")
     engine.go()
     job_id = engine.jobs(run_id, "a")[0]
     _, document = engine.job(job_id)
@@ -95,7 +98,7 @@ def test_a_debug_run_sleeps_and_is_cleared_with_its_job_stopped(engine: Engine) 
 
 
 def test_what_does_not_fit_is_refused_with_why(engine: Engine) -> None:
-    run_id = begin(store(entry("refused", {"a": []})))
+    run_id = begin(store(flow_entry("refused", {"a": []})))
     engine.go()
     with pytest.raises(Conflict, match="is running; only one that failed or was stopped can be retried"):
         control.retry(run_id, ADMIN)
@@ -115,7 +118,7 @@ def test_what_does_not_fit_is_refused_with_why(engine: Engine) -> None:
 
 
 def test_others_runs_do_not_exist_for_who_sees_only_their_own(engine: Engine) -> None:
-    run_id = begin(store(entry("private", {"a": []})))
+    run_id = begin(store(flow_entry("private", {"a": []})))
     for own in (Actor(name="u1", own_only=True), Actor(name="maker", own_only=True)):
         with transaction() as session:
             assert queries.detail(session, run_id, own)["id"] == run_id
@@ -132,7 +135,7 @@ def test_others_runs_do_not_exist_for_who_sees_only_their_own(engine: Engine) ->
 
 
 def test_what_people_do_is_written_into_the_audit_log(engine: Engine) -> None:
-    run_id = begin(store(entry("audited", {"a": [], "b": ["a"]})), reason="why not")
+    run_id = begin(store(flow_entry("audited", {"a": [], "b": ["a"]})), reason="why not")
     engine.go()
     control.mark(run_id, "b", TaskState.SKIPPED, ADMIN, reason="broken")
     control.stop(run_id, ADMIN, reason="enough")
@@ -151,7 +154,7 @@ def test_what_people_do_is_written_into_the_audit_log(engine: Engine) -> None:
 
 
 def test_the_detail_has_each_task_with_its_latest_job(engine: Engine) -> None:
-    run_id = begin(store(entry("detailed", {"a": [], "B_2": ["a"]}, {"a": {"retry": 1, "label": "首先"}})))
+    run_id = begin(store(flow_entry("detailed", {"a": [], "B_2": ["a"]}, {"a": {"retry": 1, "label": "首先"}})))
     engine.go()
     engine.turn(run_id, "a", JobState.FAILED, reason="oops")
     with transaction() as session:
@@ -192,7 +195,7 @@ def test_the_detail_has_each_task_with_its_latest_job(engine: Engine) -> None:
 
 
 def test_lists_are_filtered_and_cut_the_newest_first(engine: Engine) -> None:
-    flow = store(entry("Listed_here", {"a": []}))
+    flow = store(flow_entry("Listed_here", {"a": []}))
     ids = [begin(flow) for _ in range(3)]
     with transaction() as session:
         session.get_one(RunRow, ids[0]).state = RunState.FAILED

@@ -17,7 +17,8 @@ from pipeline_core.flows.runs import admission, attempts, control, ports, steps
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
-from tests.flows import begin, entry, store
+from tests.builders import flow_entry
+from tests.flows import begin, store
 from tests.integration.flows.conftest import Engine
 
 ADMIN = Actor(name="admin", admin=True)
@@ -37,7 +38,7 @@ def stands(engine: Engine, run_id: str) -> dict[str, object]:
 
 
 def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
-    run_id = begin(store(entry("crowd", {task: [] for task in WIDE}, parallelism=100)))
+    run_id = begin(store(flow_entry("crowd", {task: [] for task in WIDE}, parallelism=100)))
     with transaction() as session:
         flow_id = session.get_one(RunRow, run_id).flow_id
     with ThreadPoolExecutor(8) as pool:
@@ -48,7 +49,7 @@ def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
 
 def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
     after = {f"{task}-after": [task] for task in WIDE}
-    run_id = begin(store(entry("changes", {**{task: [] for task in WIDE}, **after}, parallelism=100)))
+    run_id = begin(store(flow_entry("changes", {**{task: [] for task in WIDE}, **after}, parallelism=100)))
     engine.go()
 
     def end(task: str) -> None:
@@ -69,7 +70,7 @@ def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
 
 
 def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
-    run_id = begin(store(entry("again", {"a": [], "b": ["a"]})))
+    run_id = begin(store(flow_entry("again", {"a": [], "b": ["a"]})))
     engine.go()
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     before = stands(engine, run_id)
@@ -82,7 +83,7 @@ def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
 
 def test_stop_and_the_end_of_a_job_at_once_end_the_run_one_way(engine: Engine) -> None:
     for number in range(5):
-        run_id = begin(store(entry(f"both{number}", {"a": []})))
+        run_id = begin(store(flow_entry(f"both{number}", {"a": []})))
         engine.go()
         with ThreadPoolExecutor(2) as pool:
             pool.submit(control.stop, run_id, ADMIN)
@@ -95,7 +96,7 @@ def test_stop_and_the_end_of_a_job_at_once_end_the_run_one_way(engine: Engine) -
 
 
 def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine: Engine) -> None:
-    run_id = begin(store(entry("early", {"a": []})))
+    run_id = begin(store(flow_entry("early", {"a": []})))
     admission.admit(engine.run(run_id).flow_id)
     control.stop(run_id, ADMIN)
     engine.go()
@@ -105,7 +106,7 @@ def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine:
 
 
 def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
-    flow = store(entry("lost", {"a": []}))
+    flow = store(flow_entry("lost", {"a": []}))
     run_id = begin(flow)
     engine.noted.clear()
     assert FlowDue(flow.id) in admission.waiting(100)
@@ -158,7 +159,7 @@ def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.Monke
     with transaction() as session:
         session.add(TemplateRevision(name="net", revision=1, document=template, created_at=now(), created_by="t"))
     tasks = {task: {"job_template": "net", "args": {}, "command": "true"} for task in "abc"}
-    run_id = begin(store(entry("ports", {task: [] for task in "abc"}, tasks)))
+    run_id = begin(store(flow_entry("ports", {task: [] for task in "abc"}, tasks)))
     engine.go()
     lent = []
     for task in "ab":

@@ -6,7 +6,8 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.flows.runs import control
 from pipeline_core.flows.states import TaskState
 from pipeline_core.states import JobState
-from tests.flows import begin, entry, store
+from tests.builders import flow_entry
+from tests.flows import begin, store
 from tests.integration.flows.conftest import Engine
 
 ADMIN = Actor(name="admin", admin=True)
@@ -14,7 +15,7 @@ DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
 
 def test_a_diamond_runs_from_its_top_to_its_bottom(engine: Engine) -> None:
-    run_id = begin(store(entry("diamond", DIAMOND)))
+    run_id = begin(store(flow_entry("diamond", DIAMOND)))
     engine.go()
     assert engine.run(run_id).state == "running"
     assert [len(engine.jobs(run_id, task)) for task in DIAMOND] == [1, 0, 0, 0]
@@ -34,7 +35,7 @@ def test_a_diamond_runs_from_its_top_to_its_bottom(engine: Engine) -> None:
 
 
 def test_a_job_says_what_it_is_for(engine: Engine) -> None:
-    run_id = begin(store(entry("Of_Mine", {"Fetch_it": []})), request_id="req1")
+    run_id = begin(store(flow_entry("Of_Mine", {"Fetch_it": []})), request_id="req1")
     engine.go()
     job, document = engine.job(*engine.jobs(run_id, "fetch-it"))
     assert (job.user_id, job.name, job.kind, job.run_id, job.request_id) == (
@@ -58,7 +59,7 @@ def test_a_job_says_what_it_is_for(engine: Engine) -> None:
 
 
 def test_a_failed_task_is_tried_again_as_another_job(engine: Engine) -> None:
-    run_id = begin(store(entry("again", {"a": []}, {"a": {"retry": 1}})))
+    run_id = begin(store(flow_entry("again", {"a": []}, {"a": {"retry": 1}})))
     engine.go()
     engine.turn(run_id, "a", JobState.FAILED, reason="first")
     task = engine.tasks(run_id)["a"]
@@ -69,7 +70,7 @@ def test_a_failed_task_is_tried_again_as_another_job(engine: Engine) -> None:
 
 
 def test_with_fail_fast_nothing_more_starts_and_what_runs_is_let_finish(engine: Engine) -> None:
-    run_id = begin(store(entry("fast", {"a": [], "b": [], "c": ["b"]})))
+    run_id = begin(store(flow_entry("fast", {"a": [], "b": [], "c": ["b"]})))
     engine.go()
     engine.turn(run_id, "a", JobState.FAILED)
     assert engine.run(run_id).state == "running"
@@ -79,7 +80,7 @@ def test_with_fail_fast_nothing_more_starts_and_what_runs_is_let_finish(engine: 
 
 
 def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up(engine: Engine) -> None:
-    run_id = begin(store(entry("slow", {"a": [], "b": [], "c": ["b"], "d": ["a"]}, failFast=False)))
+    run_id = begin(store(flow_entry("slow", {"a": [], "b": [], "c": ["b"], "d": ["a"]}, failFast=False)))
     engine.go()
     engine.turn(run_id, "a", JobState.FAILED)
     engine.turn(run_id, "b", JobState.SUCCEEDED)
@@ -89,7 +90,7 @@ def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up(engine: En
 
 
 def test_a_failed_run_goes_on_where_it_failed(engine: Engine) -> None:
-    run_id = begin(store(entry("resumed", {"a": [], "b": ["a"], "c": ["b"]})))
+    run_id = begin(store(flow_entry("resumed", {"a": [], "b": ["a"], "c": ["b"]})))
     engine.go()
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     engine.turn(run_id, "b", JobState.FAILED)
@@ -104,7 +105,7 @@ def test_a_failed_run_goes_on_where_it_failed(engine: Engine) -> None:
 
 def test_skipped_and_logical_tasks_have_no_jobs(engine: Engine) -> None:
     tasks = {"b": {"skip": True}, "c": {"job_template": "logical", "args": {}}}
-    run_id = begin(store(entry("joined", DIAMOND, tasks)))
+    run_id = begin(store(flow_entry("joined", DIAMOND, tasks)))
     engine.go()
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     assert engine.states(run_id) == {"a": "succeeded", "b": "skipped", "c": "succeeded", "d": "waiting"}
@@ -112,14 +113,14 @@ def test_skipped_and_logical_tasks_have_no_jobs(engine: Engine) -> None:
 
 
 def test_a_run_that_runs_nothing_has_begun_when_it_ends(engine: Engine) -> None:
-    run_id = begin(store(entry("nothing", {"a": []}, {"a": {"job_template": "logical", "args": {}}})))
+    run_id = begin(store(flow_entry("nothing", {"a": []}, {"a": {"job_template": "logical", "args": {}}})))
     engine.go()
     run = engine.run(run_id)
     assert (run.state, run.started_at) == ("succeeded", run.finished_at)
 
 
 def test_a_suspended_job_shows_in_its_task(engine: Engine) -> None:
-    run_id = begin(store(entry("gated", {"a": []})))
+    run_id = begin(store(flow_entry("gated", {"a": []})))
     engine.go()
     engine.turn(run_id, "a", JobState.SUSPENDED)
     assert engine.states(run_id) == {"a": "suspended"}
@@ -131,7 +132,7 @@ def test_a_suspended_job_shows_in_its_task(engine: Engine) -> None:
 
 def test_no_more_tasks_run_at_a_time_than_the_flow_says(engine: Engine) -> None:
     tasks = [f"t{number}" for number in range(5)]
-    run_id = begin(store(entry("narrow", {task: [] for task in tasks}, parallelism=2)))
+    run_id = begin(store(flow_entry("narrow", {task: [] for task in tasks}, parallelism=2)))
     engine.go()
     for task in tasks:
         assert sum(row.active for row in engine.tasks(run_id).values()) <= 2
@@ -140,7 +141,7 @@ def test_no_more_tasks_run_at_a_time_than_the_flow_says(engine: Engine) -> None:
 
 
 def test_stopping_a_run_stops_its_jobs(engine: Engine) -> None:
-    run_id = begin(store(entry("stopped", {"a": [], "b": ["a"]})))
+    run_id = begin(store(flow_entry("stopped", {"a": [], "b": ["a"]})))
     engine.go()
     control.stop(run_id, ADMIN, reason="enough")
     engine.go()
@@ -151,7 +152,7 @@ def test_stopping_a_run_stops_its_jobs(engine: Engine) -> None:
 
 
 def test_a_marked_task_lets_a_failed_run_go_on(engine: Engine) -> None:
-    run_id = begin(store(entry("marked", {"a": [], "b": ["a"]})))
+    run_id = begin(store(flow_entry("marked", {"a": [], "b": ["a"]})))
     engine.go()
     engine.turn(run_id, "a", JobState.FAILED)
     control.mark(run_id, "A", TaskState.SKIPPED, ADMIN)
@@ -163,7 +164,7 @@ def test_a_marked_task_lets_a_failed_run_go_on(engine: Engine) -> None:
 
 def test_a_task_that_cannot_be_made_ready_fails_without_another_try(engine: Engine) -> None:
     tasks = {"a": {"job_template": "gone", "retry": 3}, "b": {"script": "echo {{c.output}}"}}
-    run_id = begin(store(entry("wrong", {"a": [], "b": []}, tasks, failFast=False)))
+    run_id = begin(store(flow_entry("wrong", {"a": [], "b": []}, tasks, failFast=False)))
     engine.go()
     found = engine.tasks(run_id)
     assert {task.state for task in found.values()} == {"failed"}

@@ -13,7 +13,7 @@ import requests
 from click.testing import CliRunner, Result
 
 from pipeline_cli import main
-from tests import flows
+from tests.builders import flow_entry
 from tests.installation import Installation, installed
 from tests.servers import fresh_database
 from tests.waiting import wait_for
@@ -123,7 +123,7 @@ def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, im
     scripts = {"first": "echo one", "second": "echo two; echo three"}
     imported(
         {
-            "two": flows.entry(
+            "two": flow_entry(
                 "two",
                 {"first": [], "second": ["first"]},
                 {name: {"script": script, "working_dir": "/"} for name, script in scripts.items()},
@@ -144,7 +144,7 @@ def test_the_logs_of_a_run_are_followed_from_task_to_task(pipeline: Pipeline, im
 def test_a_run_that_is_stopped_stops_its_jobs(
     service: Installation, pipeline: Pipeline, imported: Callable[[Any], None]
 ) -> None:
-    imported({"long": flows.entry("long", {"sleep": []}, {"sleep": {"script": "sleep 1000", "working_dir": "/"}})})
+    imported({"long": flow_entry("long", {"sleep": []}, {"sleep": {"script": "sleep 1000", "working_dir": "/"}})})
     run_id = pipeline("flow", "run", "long").stdout.strip()
     job_id = wait_for(lambda: service.get(f"/v1/runs/{run_id}")["tasks"][0]["jobID"], "a job")
     service.wait_state(job_id, "running")

@@ -21,8 +21,8 @@ from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Claim, Launched
+from tests.builders import taskset
 from tests.integration.clusters.support import ended
-from tests.jobs import taskset
 from tests.waiting import wait_for
 
 ADMIN = Actor(name="admin", admin=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from tests.builders import taskset
 from tests.installation import Installation
 from tests.integration.system.gates import GATES, Start, register
-from tests.jobs import taskset
 from tests.pages import Page, code
 from tests.plugin_server import PluginServer
 from tests.waiting import wait_for

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.plugin_server import PluginServer
 from tests.waiting import wait_for
 

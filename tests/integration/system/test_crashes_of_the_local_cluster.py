@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline_core.clusters.local.files import AttemptFiles
 from pipeline_core.clusters.local.journal import Journal, boot_id
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.waiting import wait_for
 
 RETRY = {"retry": True, "delay": 0, "maxRetryCount": 1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.plugin_server import PluginServer
 from tests.waiting import wait_for
 

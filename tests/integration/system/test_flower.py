@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from pipeline_up.flower import answering, flower
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.waiting import HANG_SECONDS, wait_for
 
 

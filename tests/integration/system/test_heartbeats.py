@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import signal
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.waiting import HANG_SECONDS, wait_for
 
 

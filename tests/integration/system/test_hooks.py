@@ -8,8 +8,8 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.plugin_server import PluginServer
 from tests.waiting import HANG_SECONDS, wait_for
 

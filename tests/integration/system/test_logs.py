@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import requests
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.waiting import HANG_SECONDS, wait_for
 
 FOLLOWERS = 2 * 16

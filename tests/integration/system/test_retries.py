@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.waiting import wait_for
 
 TWICE = {"retry": True, "delay": 0, "maxRetryCount": 2}

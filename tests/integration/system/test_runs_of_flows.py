@@ -12,7 +12,8 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.flows.runs import control, metrics
 from pipeline_core.flows.states import Trigger
-from tests.flows import at_home_in, begin, entry, run_of, store, wait_run, wait_task
+from tests.builders import flow_entry
+from tests.flows import at_home_in, begin, run_of, store, wait_run, wait_task
 from tests.installation import Installation
 from tests.plugin_server import PluginServer
 
@@ -29,7 +30,7 @@ def here(service: Installation) -> Iterator[Installation]:
 def test_a_diamond_runs_in_order_and_its_jobs_are_jobs(here: Installation, tmp_path: Path) -> None:
     order = tmp_path / "order"
     tasks = {task: {"script": f"echo {task} >> {order}"} for task in DIAMOND}
-    run_id = begin(store(entry("sys-diamond", DIAMOND, tasks)))
+    run_id = begin(store(flow_entry("sys-diamond", DIAMOND, tasks)))
     run = wait_run(run_id, "succeeded", "failed")
     assert run["state"] == "succeeded", run
     assert order.read_text().split() in ([*"abcd"], [*"acbd"])
@@ -42,7 +43,7 @@ def test_a_diamond_runs_in_order_and_its_jobs_are_jobs(here: Installation, tmp_p
 def test_a_failed_task_is_tried_again_and_the_run_can_be_retried(here: Installation, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     script = f"echo try >> {mark}; test $(wc -l < {mark}) -ge 3"
-    run_id = begin(store(entry("sys-retried", {"a": [], "b": ["a"]}, {"a": {"script": script, "retry": 1}})))
+    run_id = begin(store(flow_entry("sys-retried", {"a": [], "b": ["a"]}, {"a": {"script": script, "retry": 1}})))
     run = wait_run(run_id, "failed")
     assert run["tasks"]["a"]["attempt"] == 2
     assert "exit code 1" in run["reason"]
@@ -52,7 +53,7 @@ def test_a_failed_task_is_tried_again_and_the_run_can_be_retried(here: Installat
 
 
 def test_a_run_that_is_stopped_leaves_nothing_running(here: Installation) -> None:
-    run_id = begin(store(entry("sys-stopped", {"a": [], "b": ["a"]}, {"a": {"script": "sleep 300"}})))
+    run_id = begin(store(flow_entry("sys-stopped", {"a": [], "b": ["a"]}, {"a": {"script": "sleep 300"}})))
     job_id = wait_task(run_id, "a", "running")["jobID"]
     control.stop(run_id, ADMIN)
     assert here.wait_state(job_id, "stopped")["reason"] == f"the run {run_id} was stopped"
@@ -70,7 +71,7 @@ def test_a_gate_holds_a_task_up_by_its_header_until_it_is_resumed(here: Installa
             "callAddress": plugins.plugin("/gate", gate),
         },
     )
-    run_id = begin(store(entry("sys-gated", {"a": [], "b": ["a"]})))
+    run_id = begin(store(flow_entry("sys-gated", {"a": [], "b": ["a"]})))
     task = wait_task(run_id, "b", "suspended")
     assert run_of(run_id)["state"] == "running"
     here.put(f"/v1/job/resume/{task['jobID']}")
@@ -78,7 +79,7 @@ def test_a_gate_holds_a_task_up_by_its_header_until_it_is_resumed(here: Installa
 
 
 def test_a_debug_pod_says_how_to_get_in(here: Installation) -> None:
-    run_id = begin(store(entry("sys-debug", {"a": []}, {"a": {"script": "false"}})), Trigger.DEBUG, only="a")
+    run_id = begin(store(flow_entry("sys-debug", {"a": []}, {"a": {"script": "false"}})), Trigger.DEBUG, only="a")
     assert "cd /proc/" in wait_task(run_id, "a", "running")["reason"]
     job_id = run_of(run_id)["tasks"]["a"]["jobID"]
     control.clear(run_id, ADMIN)
@@ -87,7 +88,7 @@ def test_a_debug_pod_says_how_to_get_in(here: Installation) -> None:
 
 def test_a_task_that_takes_too_long_fails(here: Installation) -> None:
     tasks = {"a": {"script": "sleep 300", "timeout": 1}}
-    run = wait_run(begin(store(entry("sys-timeout", {"a": []}, tasks))), "failed")
+    run = wait_run(begin(store(flow_entry("sys-timeout", {"a": []}, tasks))), "failed")
     assert "DeadlineExceeded" in run["tasks"]["a"]["reason"]
 
 
@@ -99,7 +100,7 @@ def test_what_a_task_writes_to_output_is_handed_on(here: Installation, tmp_path:
         "b": {"script": f"echo '{{{{first-one.output}}}}|{{{{left.output}}}}' > {got}"},
     }
     dag = {"first-one": [], "left": [], "b": ["first-one", "left"]}
-    run_id = begin(store(entry("sys-output", dag, tasks)))
+    run_id = begin(store(flow_entry("sys-output", dag, tasks)))
     run = wait_run(run_id, "succeeded", "failed")
     assert run["state"] == "succeeded", run
     assert got.read_text() == "sum 42|\n"
@@ -118,11 +119,13 @@ def test_what_a_task_writes_to_output_is_handed_on(here: Installation, tmp_path:
 )
 def test_an_output_that_cannot_be_handed_on_is_an_error_of_its_task(here: Installation, script: str, said: str) -> None:
     name = f"sys-{'long' if '4096' in said else 'bytes'}"
-    run = wait_run(begin(store(entry(name, {"a": []}, {"a": {"script": script, "retry": 2}}))), "succeeded", "failed")
+    run = wait_run(
+        begin(store(flow_entry(name, {"a": []}, {"a": {"script": script, "retry": 2}}))), "succeeded", "failed"
+    )
     assert (run["state"], run["tasks"]["a"]["state"], run["tasks"]["a"]["attempt"]) == ("failed", "failed", 1)
     assert said in run["tasks"]["a"]["reason"]
 
 
 def test_an_output_that_there_is_not_fails_the_task_that_reads_it(here: Installation) -> None:
-    run_id = begin(store(entry("sys-unknown", {"a": []}, {"a": {"script": "echo {{z.output}}"}})))
+    run_id = begin(store(flow_entry("sys-unknown", {"a": []}, {"a": {"script": "echo {{z.output}}"}})))
     assert "no output of a task z" in wait_run(run_id, "failed")["tasks"]["a"]["reason"]

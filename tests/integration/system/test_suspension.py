@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from redis import Redis
 
+from tests.builders import taskset
 from tests.installation import Installation
-from tests.jobs import taskset
 from tests.plugin_server import PluginServer
 from tests.waiting import wait_for
 

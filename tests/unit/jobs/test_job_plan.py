@@ -24,7 +24,7 @@ from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.order import STAGES, Stage, after
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome
 from pipeline_core.states import FINAL, JobState
-from tests.jobs import taskset
+from tests.builders import taskset
 
 DEBUG = {"conditions": [{"name": "debug", "key": "type", "expect": "debug"}], "expression": "debug"}
 TEAM = {"conditions": [{"name": "team", "key": "user.team", "expect": "/^ml/i"}], "expression": "team"}

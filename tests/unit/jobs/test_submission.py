@@ -11,7 +11,7 @@ from pipeline_core.errors import MissingParameter, PipelineError, TooLarge, Wron
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
 from pipeline_core.taskset.schema import MAX_BYTES
-from tests.jobs import taskset
+from tests.builders import taskset
 
 GOOD: dict[str, Any] = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}
 EMPTY = (None, "", [], {})

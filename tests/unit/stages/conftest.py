@@ -16,7 +16,7 @@ from pipeline_core.selectors import Selector, compile
 from pipeline_core.stages import asking
 from pipeline_core.stages.order import PLUGIN_TYPE, Stage
 from pipeline_core.stages.outcomes import Claim
-from tests.jobs import taskset
+from tests.builders import taskset
 
 HEADER = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "jobID": "j0"}
 

@@ -14,7 +14,7 @@ from pipeline_core.stages import pod_rules, translate
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Fail
 from pipeline_core.taskset.pod_policy import PodPolicyError
-from tests.jobs import taskset
+from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
 
 POD = "spec.roles[0].template.spec"

@@ -12,7 +12,7 @@ from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import bind, decorate, gates, translate
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Entry, Fail, Stop, Suspend, TrailOutcome
-from tests.jobs import taskset
+from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
 
 Make = Callable[..., Claim]
