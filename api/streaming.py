@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
 
 from flask import Response, request
 
 from api.readers import Reader
 from pipeline_core.errors import Unavailable
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 BUSY_SECONDS = 30
@@ -60,6 +60,6 @@ def _nothing() -> None:
     pass
 
 
-@cache
+@part
 def _places() -> threading.Semaphore:
     return threading.Semaphore(settings().log_followers)

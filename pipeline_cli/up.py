@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import OperationalError
 
+from pipeline_core import runtime
 from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
-from pipeline_core.settings import settings
+from pipeline_core.settings import read, settings
 from pipeline_up import flower
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
 from pipeline_up.environment import child_environment, kept_secret_key
@@ -120,9 +121,8 @@ def _serve(
                 environment["PIPELINE_TASK_EVENTS"] = "1"
                 password = flower.password(configured.flower_password, run.data_dir)
                 views.append(flower.flower(environment, flower_port, password))
-            # What this process does for the service itself, it does with the same settings.
-            os.environ.update(environment)
-            settings.cache_clear()
+            # This process works with the settings of those that it starts.
+            runtime.install(runtime.Runtime({settings: read(environment)}))
             _prepare()
             plan = Plan(
                 environment=environment,

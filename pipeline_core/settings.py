@@ -1,7 +1,7 @@
 """All configuration: read once, from the environment, and documented here and nowhere else.
 
-Each field of `Settings` is one variable, `PIPELINE_` and the field's name in capitals. `docs/configuration.md` is
-generated from this module.
+Each field of `Settings` is one variable: `PIPELINE_` and the field's name in capitals. Settings that belong together are a
+group: a class of their own, which `Settings` inherits. `docs/configuration.md` is generated from this module.
 """
 
 from __future__ import annotations
@@ -9,97 +9,133 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from environs import Env, EnvError
-
 from pipeline_core.errors import ConfigurationError
+from pipeline_core.runtime import part
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
-Parser = Callable[[Env, str], Any]
+Parser = Callable[[str], Any]
 
 
-def _networks(env: Env, name: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(text) for text in _words(env, name))
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(word) for word in _words(text))
 
 
-def _words(env: Env, name: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _pairs(env: Env, name: str) -> Pairs:
+def _pairs(text: str) -> Pairs:
     try:
-        table = json.loads(env.str(name))
+        table = json.loads(text)
     except ValueError as error:
-        raise EnvError(f"is not JSON: {error}") from None
+        raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(table, dict) or not all(isinstance(value, str | int) and value != "" for value in table.values()):
-        raise EnvError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
+        raise ValueError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
     return tuple((key, str(value)) for key, value in table.items())
 
 
-def _ports(env: Env, name: str) -> str:
-    text = str(env.str(name))
+def _ports(text: str) -> str:
     match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
-        raise EnvError(f'"{text}" is no range of ports, as 20000-29999')
+        raise ValueError(f'"{text}" is no range of ports, as 20000-29999')
     return text
 
 
-def _path(env: Env, name: str) -> Path:
-    return Path(env.str(name)).expanduser()
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
 
 
-def _keys(env: Env, name: str) -> str:
-    keys = _words(env, name)
+def _keys(text: str) -> str:
+    keys = _words(text)
     for word in keys:
         try:
             fits = len(base64.urlsafe_b64decode(word)) == KEY_BYTES
         except ValueError:
             fits = False
         if not fits:
-            raise EnvError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
+            raise ValueError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
     return ",".join(keys)
 
 
-def _integer(env: Env, name: str) -> int:
-    return int(env.int(name))
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is not a whole number') from None
 
 
-def _count(env: Env, name: str) -> int:
-    number = _integer(env, name)
+def _count(text: str) -> int:
+    number = _integer(text)
     if number < 0:
-        raise EnvError(f"{number} is less than 0")
+        raise ValueError(f"{number} is less than 0")
     return number
 
 
-def _number(env: Env, name: str) -> float:
-    return float(env.float(name))
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f'"{text}" is not a number')
+    return number
 
 
-def _text(env: Env, name: str) -> str:
-    return str(env.str(name))
+def _text(text: str) -> str:
+    return text
 
 
-def _boolean(env: Env, name: str) -> bool:
-    return bool(env.bool(name))
+def _boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError(f'"{text}" is neither true nor false')
+    return word in _TRUE
+
+
+_TRUE = ("1", "true", "t", "yes", "y", "on")
+_FALSE = ("0", "false", "f", "no", "n", "off")
 
 
 def _choice(*choices: str) -> Parser:
-    def parse(env: Env, name: str) -> str:
-        value = str(env.str(name))
-        if value not in choices:
-            raise EnvError(f'"{value}" is not one of {", ".join(choices)}')
-        return value
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f'"{text}" is not one of {", ".join(choices)}')
+        return text
 
+    parse.__doc__ = " or ".join(f"`{choice}`" for choice in choices)
     return parse
+
+
+FORMS: Mapping[Parser, str] = {
+    _networks: "networks in CIDR notation, separated by commas",
+    _words: "words, separated by commas",
+    _pairs: "a JSON object",
+    _ports: "`first-last`",
+    _path: "a path",
+    _keys: "keys, separated by commas",
+    _integer: "a whole number",
+    _count: "a whole number, 0 or more",
+    _number: "a number",
+    _text: "a text",
+    _boolean: "`true` or `false` (also `1`, `0`, `yes`, `no`, `on`, `off`)",
+}
+"""What values each parser accepts, for the documentation."""
+
+
+def accepted(setting: Field[Any]) -> str:
+    """What values the setting accepts, as a phrase."""
+    parse = setting.metadata["parse"]
+    return FORMS.get(parse) or str(parse.__doc__)
 
 
 def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: bool = False) -> Any:
@@ -107,23 +143,9 @@ def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: b
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything that an operator can set."""
+class ServiceSettings:
+    """The service as a whole."""
 
-    database_url: str = _setting(
-        _text,
-        "",
-        "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
-        secret=True,
-    )
-    redis_url: str = _setting(
-        _text,
-        "",
-        "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`; its `maxmemory-policy` must be "
-        "`noeviction`. `pipeline up` starts its own when this is empty.",
-        secret=True,
-    )
-    redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
     data_dir: Path = _setting(
         _path, Path("pipeline-data"), "Where the embedded servers, the local cluster and the logs keep their files."
     )
@@ -145,12 +167,214 @@ class Settings:
     namespaces: tuple[str, ...] = _setting(
         _words, ("default",), "Namespaces that jobs may name; the first is the default."
     )
+    projects: tuple[str, ...] = _setting(_words, ("public",), "Projects, comma-separated, that flows may name.")
+    public_url: str = _setting(
+        _text,
+        "",
+        "The address at which people reach the service, as `https://pipeline.example`: alerts link to runs there.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseSettings:
+    """PostgreSQL."""
+
+    database_url: str = _setting(
+        _text,
+        "",
+        "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisSettings:
+    """Redis, which carries the messages between processes."""
+
+    redis_url: str = _setting(
+        _text,
+        "",
+        "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`; its `maxmemory-policy` must be "
+        "`noeviction`. `pipeline up` starts its own when this is empty.",
+        secret=True,
+    )
+    redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
+    visibility_timeout_seconds: int = _setting(
+        _integer, 3600, "When Redis gives an unacknowledged message to another worker.", unit="s"
+    )
+    wake_after_seconds: float = _setting(
+        _number, 15.0, "How long a published step may stay unclaimed until it is published again.", unit="s"
+    )
+    wake_queue_limit: int = _setting(
+        _integer, 2000, "Steps are not published again while this many messages wait in their queue.", unit="messages"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiSettings:
+    """The REST API."""
+
+    log_followers: int = _setting(
+        _integer, 16, "Log followers that one API process serves at a time.", unit="followers"
+    )
+    failed_logins: int = _setting(
+        _integer,
+        60,
+        "Requests with an invalid token that one address may send within a minute, to each API process. Beyond, only "
+        "tokens that have worked there before are heard.",
+        unit="requests",
+    )
+    trusted_proxies: int = _setting(
+        _integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSettings:
+    """The way of a job through the stages."""
+
+    stage_budget_seconds: float = _setting(
+        _number, 120.0, "How long a stage's plugin calls may take together, attempts included.", unit="s"
+    )
+    lease_seconds: float = _setting(
+        _number,
+        15.0,
+        "After how long without a sign of life a worker has lost its claim on a job's stage. It renews it three times as often.",
+        unit="s",
+    )
+    max_claims: int = _setting(
+        _integer,
+        5,
+        "How often a stage may be claimed and not finished (its worker died) until the job fails.",
+        unit="claims",
+    )
+    reconcile_seconds: float = _setting(
+        _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginSettings:
+    """Calls of plugins."""
+
+    plugin_networks: tuple[Network, ...] = _setting(
+        _networks,
+        (),
+        "Networks (CIDR, comma-separated) that plugins may live in. Empty: all. Link-local and cloud metadata addresses are "
+        "refused whatever stands here.",
+    )
+    plugin_concurrency: int = _setting(
+        _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
+    )
+    breaker_failures: int = _setting(
+        _integer, 5, "Calls in a row that did not reach a plugin until its circuit opens.", unit="calls"
+    )
+    breaker_open_seconds: float = _setting(
+        _number, 10.0, "How long a circuit stays open until one call probes the plugin.", unit="s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodPolicySettings:
+    """What pods may contain."""
+
+    pod_policy: str = _setting(
+        _choice("baseline", "none"),
+        "baseline",
+        "What decorators and binders add to pods must keep to this level of the Pod Security Standards.",
+    )
+    pod_policy_submitted: str = _setting(
+        _choice("none", "baseline"), "none", "The same for pods as they are submitted or translated."
+    )
+    host_paths: tuple[str, ...] = _setting(
+        _words, (), "Directories of the nodes, comma-separated, that the pod policy lets hostPath volumes lie in."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookSettings:
+    """Deliveries to LifeHooks."""
+
+    hook_concurrency: int = _setting(
+        _integer,
+        8,
+        "Calls of one LifeHook that may be under way at a time, over all workers: a part of a hook worker's 32, so that one "
+        "that hangs leaves room for the others.",
+        unit="calls",
+    )
+    hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
+    hook_retry_max_seconds: float = _setting(
+        _number, 300.0, "The longest pause between two tries of a delivery.", unit="s"
+    )
+    hook_give_up_seconds: float = _setting(
+        _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertSettings:
+    """Alerts about runs of flows."""
+
+    alert_url: str = _setting(
+        _text, "", "Where changes of the states of runs are sent that somebody wants to hear of. Empty: nowhere."
+    )
+    alert_authorization: str = _setting(_text, "", "What alerts carry in the header `Authorization`.", secret=True)
+    alert_signing_secret: str = _setting(
+        _text, "", "What alerts are signed with (`whsec_` and base64), as calls of plugins are.", secret=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowSettings:
+    """What tasks of flows may use."""
+
+    gpu_resources: Pairs = _setting(
+        _pairs,
+        (("gpu", "nvidia.com/gpu"),),
+        "Vendors of GPUs that tasks may ask for, each with its Kubernetes resource, as a JSON object. `gpu` is meant where "
+        "a task names no vendor.",
+    )
+    vgpu_resource: Pairs = _setting(
+        _pairs,
+        (),
+        "Kubernetes resources that stand for a share of a GPU, as a JSON object: `cores` (asked for in percent of a card) and "
+        "`memory` (in percent too, or in parts of `memory_per_card`). Empty: no shares.",
+    )
+    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may ask for none.")
+    mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
+    host_ports: str = _setting(
+        _ports,
+        "20000-29999",
+        "Ports of the hosts, as `first-last`, that tasks of flows are lent: those with the host's network, and distributed "
+        "ones on the local cluster.",
+    )
+    debug_seconds: int = _setting(
+        _integer, 3600, "How long a pod lives that a task's debug run starts in place of the task.", unit="s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """The cluster that jobs run in."""
+
     cluster_driver: str = _setting(
         _choice("local", "kubernetes", "null"),
         "local",
         "Where jobs run: `local` (processes on this machine), `kubernetes`, or `null` (reports success at once).",
     )
     cluster_name: str = _setting(_text, "local", "The cluster's name in a job's detail.")
+    stop_grace_seconds: float = _setting(
+        _number,
+        10.0,
+        "How long a replica is given to end by itself after a stop, unless its pod says otherwise.",
+        unit="s",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesSettings:
+    """The driver `kubernetes`."""
+
     kubeconfig: str = _setting(
         _text,
         "",
@@ -192,126 +416,29 @@ class Settings:
         "at all. The local cluster has none to keep: there it means nothing.",
         unit="s",
     )
+    collector_image: str = _setting(
+        _text,
+        "",
+        "Image of the container that collects a task's metrics on Kubernetes. Empty: none are collected there.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSettings:
+    """The driver `local`."""
+
     local_slots: int = _setting(
         _count,
         32,
         "How many replicas the local cluster runs at a time; the others wait. 0: no limit.",
         unit="replicas",
     )
-    stop_grace_seconds: float = _setting(
-        _number,
-        10.0,
-        "How long a replica is given to end by itself after a stop, unless its pod says otherwise.",
-        unit="s",
-    )
-    plugin_networks: tuple[Network, ...] = _setting(
-        _networks,
-        (),
-        "Networks (CIDR, comma-separated) that plugins may live in. Empty: all. Link-local and cloud metadata addresses are "
-        "refused whatever stands here.",
-    )
-    pod_policy: str = _setting(
-        _choice("baseline", "none"),
-        "baseline",
-        "What decorators and binders add to pods must keep to this level of the Pod Security Standards.",
-    )
-    pod_policy_submitted: str = _setting(
-        _choice("none", "baseline"), "none", "The same for pods as they are submitted or translated."
-    )
-    host_paths: tuple[str, ...] = _setting(
-        _words, (), "Directories of the nodes, comma-separated, that the pod policy lets hostPath volumes lie in."
-    )
-    projects: tuple[str, ...] = _setting(_words, ("public",), "Projects, comma-separated, that flows may name.")
-    gpu_resources: Pairs = _setting(
-        _pairs,
-        (("gpu", "nvidia.com/gpu"),),
-        "Vendors of GPUs that tasks may ask for, each with its Kubernetes resource, as a JSON object. `gpu` is meant where "
-        "a task names no vendor.",
-    )
-    vgpu_resource: Pairs = _setting(
-        _pairs,
-        (),
-        "Kubernetes resources that stand for a share of a GPU, as a JSON object: `cores` (asked for in percent of a card) and "
-        "`memory` (in percent too, or in parts of `memory_per_card`). Empty: no shares.",
-    )
-    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may ask for none.")
-    mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
-    alert_url: str = _setting(
-        _text, "", "Where changes of the states of runs are sent that somebody wants to hear of. Empty: nowhere."
-    )
-    alert_authorization: str = _setting(_text, "", "What alerts carry in the header `Authorization`.", secret=True)
-    alert_signing_secret: str = _setting(
-        _text, "", "What alerts are signed with (`whsec_` and base64), as calls of plugins are.", secret=True
-    )
-    public_url: str = _setting(
-        _text,
-        "",
-        "The address at which people reach the service, as `https://pipeline.example`: alerts link to runs there.",
-    )
-    collector_image: str = _setting(
-        _text,
-        "",
-        "Image of the container that collects a task's metrics on Kubernetes. Empty: none are collected there.",
-    )
-    host_ports: str = _setting(
-        _ports,
-        "20000-29999",
-        "Ports of the hosts, as `first-last`, that tasks of flows are lent: those with the host's network, and distributed "
-        "ones on the local cluster.",
-    )
-    debug_seconds: int = _setting(
-        _integer, 3600, "How long a pod lives that a task's debug run starts in place of the task.", unit="s"
-    )
-    plugin_concurrency: int = _setting(
-        _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
-    )
-    breaker_failures: int = _setting(
-        _integer, 5, "Calls in a row that did not reach a plugin until its circuit opens.", unit="calls"
-    )
-    breaker_open_seconds: float = _setting(
-        _number, 10.0, "How long a circuit stays open until one call probes the plugin.", unit="s"
-    )
-    stage_budget_seconds: float = _setting(
-        _number, 120.0, "How long a stage's plugin calls may take together, attempts included.", unit="s"
-    )
-    lease_seconds: float = _setting(
-        _number,
-        15.0,
-        "After how long without a sign of life a worker has lost its claim on a job's stage. It renews it three times as often.",
-        unit="s",
-    )
-    visibility_timeout_seconds: int = _setting(
-        _integer, 3600, "When Redis gives an unacknowledged message to another worker.", unit="s"
-    )
-    wake_after_seconds: float = _setting(
-        _number, 15.0, "How long a published step may stay unclaimed until it is published again.", unit="s"
-    )
-    wake_queue_limit: int = _setting(
-        _integer, 2000, "Steps are not published again while this many messages wait in their queue.", unit="messages"
-    )
-    max_claims: int = _setting(
-        _integer,
-        5,
-        "How often a stage may be claimed and not finished (its worker died) until the job fails.",
-        unit="claims",
-    )
-    reconcile_seconds: float = _setting(
-        _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
-    )
-    hook_concurrency: int = _setting(
-        _integer,
-        8,
-        "Calls of one LifeHook that may be under way at a time, over all workers: a part of a hook worker's 32, so that one "
-        "that hangs leaves room for the others.",
-        unit="calls",
-    )
-    hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
-    hook_retry_max_seconds: float = _setting(
-        _number, 300.0, "The longest pause between two tries of a delivery.", unit="s"
-    )
-    hook_give_up_seconds: float = _setting(
-        _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationSettings:
+    """Retention, logs and probes of the service."""
+
     retention_days: float = _setting(
         _number,
         90.0,
@@ -344,19 +471,26 @@ class Settings:
     log_level: str = _setting(
         _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."
     )
-    log_followers: int = _setting(
-        _integer, 16, "Log followers that one API process serves at a time.", unit="followers"
-    )
-    failed_logins: int = _setting(
-        _integer,
-        60,
-        "Requests with an invalid token that one address may send within a minute, to each API process. Beyond, only "
-        "tokens that have worked there before are heard.",
-        unit="requests",
-    )
-    trusted_proxies: int = _setting(
-        _integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies"
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(
+    ServiceSettings,
+    DatabaseSettings,
+    RedisSettings,
+    ApiSettings,
+    StageSettings,
+    PluginSettings,
+    PodPolicySettings,
+    HookSettings,
+    AlertSettings,
+    FlowSettings,
+    ClusterSettings,
+    KubernetesSettings,
+    LocalSettings,
+    OperationSettings,
+):
+    """All settings. A function that needs those of one group takes the group: `def connect(settings: RedisSettings)`."""
 
     def __post_init__(self) -> None:
         problems = [text for holds, text in self._rules() if not holds]
@@ -395,28 +529,52 @@ class Settings:
         return self.soft_limit_seconds + 30
 
 
+GROUPS: tuple[type, ...] = (
+    ServiceSettings,
+    DatabaseSettings,
+    RedisSettings,
+    ApiSettings,
+    StageSettings,
+    PluginSettings,
+    PodPolicySettings,
+    HookSettings,
+    AlertSettings,
+    FlowSettings,
+    ClusterSettings,
+    KubernetesSettings,
+    LocalSettings,
+    OperationSettings,
+)
+"""The groups in the order of the documentation."""
+
+
 def variable(setting: Field[Any]) -> str:
     """The environment variable that sets this field."""
     return f"PIPELINE_{setting.name.upper()}"
 
 
-@cache
-def settings() -> Settings:
-    """The settings of this process, from its environment.
+def read(environment: Mapping[str, str]) -> Settings:
+    """The settings that these variables make; an empty one counts as not set.
 
-    Raises ConfigurationError, naming the variable, its value and what would be right.
+    Raises ConfigurationError, naming each variable that does not fit, its value and what would be right.
     """
-    env = Env()
     values: dict[str, Any] = {}
-    problems = []
+    errors = []
     for setting in fields(Settings):
         name = variable(setting)
-        if not os.environ.get(name):
+        text = environment.get(name)
+        if not text:
             continue
         try:
-            values[setting.name] = setting.metadata["parse"](env, name)
-        except (EnvError, ValueError) as error:
-            problems.append(f"{name}: {error}")
-    if problems:
-        raise ConfigurationError("; ".join(problems))
+            values[setting.name] = setting.metadata["parse"](text)
+        except ValueError as error:
+            errors.append(f"{name}: {error}")
+    if errors:
+        raise ConfigurationError("; ".join(errors))
     return Settings(**values)
+
+
+@part
+def settings() -> Settings:
+    """The settings of this process, from its environment. Raises ConfigurationError."""
+    return read(os.environ)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import pytest
 from hypothesis import settings
 
+from pipeline_core import runtime
 from tests.chaos.options import pytest_addoption
 from tests.distribution import (
     pytest_collection_modifyitems,
@@ -27,3 +31,12 @@ __all__ = [
 # How long an example takes depends on what else the machine does; no test asserts a time.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+@pytest.fixture
+def fresh_runtime() -> Iterator[Callable[[], None]]:
+    """A runtime of the test's own: settings are read, and all that is made from them is made, when they are first used. Call it
+    after a change of the environment, so that they are read again."""
+    runtime.install(runtime.Runtime())
+    yield runtime.restart
+    runtime.install(runtime.Runtime())

@@ -19,9 +19,9 @@ from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import creation, queries
 from pipeline_core.flows.states import Trigger
+from pipeline_core.runtime import Runtime, install
 from pipeline_core.settings import settings
 from tests.installation import Installation
-from tests.integration.conftest import forget_settings
 from tests.waiting import wait_for
 from workers.app import configuration
 from workers.names import FLOWS
@@ -62,7 +62,7 @@ def at_home_in(service: Installation) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        forget_settings()
+        install(Runtime())
         app = Celery("tests")
         app.config_from_object(configuration(settings()))
 
@@ -75,12 +75,12 @@ def at_home_in(service: Installation) -> Iterator[None]:
                         case FlowDue(flow_id):
                             app.send_task("flow.admit", (flow_id,), queue=FLOWS, retry=False)
 
-        patch.setattr(wakeups, "_publisher", [send])
+        wakeups.publish_with(send)
         try:
             yield
         finally:
             app.close()
-    forget_settings()
+    install(Runtime())
 
 
 def run_of(run_id: str) -> dict[str, Any]:

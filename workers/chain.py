@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 import structlog
 from celery import chain, signature
@@ -16,6 +15,7 @@ from celery.canvas import Signature
 from redis import Redis
 from redis.exceptions import RedisError
 
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.order import Stage, after
 from workers.app import app
@@ -48,7 +48,7 @@ def drop_until(remaining: list[dict[str, object]], stage: Stage) -> None:
         remaining.pop()
 
 
-@cache
+@part(close=Redis.close)
 def redis() -> Redis:
     """This process's connection for parked chains; it gives up quickly."""
     return Redis.from_url(

@@ -19,6 +19,7 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.features import registry
 from pipeline_core.operations import readiness
 from pipeline_core.operations import status as service_status
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from workers import queues
 
@@ -26,8 +27,12 @@ blueprint = Blueprint("operations", __name__, description="Whether and how the s
 
 VERSION = installed("pipeline-service")
 
-_registry = CollectorRegistry()
-_registry.register(metrics.Recorded())
+
+@part
+def _registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(metrics.Recorded())
+    return registry
 
 
 @blueprint.operation("GET", "/healthz", needs=None)
@@ -47,7 +52,7 @@ def readyz(call: Call) -> None:
 @blueprint.operation("GET", "/metrics", needs=None, streams="text/plain")
 def prometheus(call: Call) -> Response:
     """Prometheus metrics"""
-    return Response(generate_latest(_registry), content_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
 
 
 @blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})

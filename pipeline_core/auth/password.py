@@ -13,6 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from pipeline_core.errors import ConfigurationError
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import header_value
 
@@ -50,7 +51,7 @@ def accepts(stored: str | None, text: str) -> bool:
         return expected is not None and hmac.compare_digest(_bytes(expected), _bytes(text))
     if len(text) not in LENGTH or not header_value(text):
         return False
-    return _verdicts.get(stored, text)
+    return _verdicts().get(stored, text)
 
 
 def unstored() -> str | None:
@@ -107,7 +108,9 @@ class Verdicts:
         return verdict if time.monotonic() < until else None
 
 
-_verdicts = Verdicts()
+@part
+def _verdicts() -> Verdicts:
+    return Verdicts()
 
 
 def _verify(hash: str, text: str) -> bool:

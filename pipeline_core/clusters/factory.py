@@ -10,6 +10,7 @@ from importlib import import_module
 
 from pipeline_core.clusters.base import Cluster
 from pipeline_core.errors import ConfigurationError
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 DRIVERS = {
@@ -19,17 +20,15 @@ DRIVERS = {
 }
 """Values of PIPELINE_CLUSTER_DRIVER, each with its module, whose `from_settings` makes the driver."""
 
-_made: dict[str, Cluster] = {}
 
-
+@part
 def cluster() -> Cluster:
-    """The driver that PIPELINE_CLUSTER_DRIVER names, made once per process.
+    """The driver that PIPELINE_CLUSTER_DRIVER names.
 
     Raises ConfigurationError when there is no such driver, or the settings do not suffice for it.
     """
     driver = settings().cluster_driver
     if driver not in DRIVERS:
         raise ConfigurationError(f'PIPELINE_CLUSTER_DRIVER is "{driver}": use local, kubernetes or null')
-    if driver not in _made:
-        _made[driver] = import_module(DRIVERS[driver]).from_settings(settings())
-    return _made[driver]
+    made: Cluster = import_module(DRIVERS[driver]).from_settings(settings())
+    return made

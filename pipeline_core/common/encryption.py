@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from pipeline_core.errors import ConfigurationError
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 
 def encrypt(text: str) -> str:
     """`text` encrypted with the first key. Raises ConfigurationError without a valid key."""
-    return _cipher(settings().secret_key).encrypt(text.encode()).decode()
+    return _cipher().encrypt(text.encode()).decode()
 
 
 def decrypt(token: str) -> str:
     """What was given to `encrypt`, under any of the keys. Raises ConfigurationError when none of them fits."""
     try:
-        return _cipher(settings().secret_key).decrypt(token.encode()).decode()
+        return _cipher().decrypt(token.encode()).decode()
     except InvalidToken:
         raise ConfigurationError(
             "a stored secret cannot be decrypted with any key of PIPELINE_SECRET_KEY; add the one it was stored with"
@@ -30,9 +29,9 @@ def rotate(token: str) -> str:
     return encrypt(decrypt(token))
 
 
-@lru_cache(maxsize=1)
-def _cipher(keys: str) -> MultiFernet:
-    words = [word.strip() for word in keys.split(",") if word.strip()]
+@part
+def _cipher() -> MultiFernet:
+    words = [word.strip() for word in settings().secret_key.split(",") if word.strip()]
     if not words:
         raise ConfigurationError("PIPELINE_SECRET_KEY is not set, so secrets can be neither stored nor read")
     try:

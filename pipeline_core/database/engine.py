@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +20,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline_core.database import wakeups
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
-
-_engines: dict[int, Engine] = {}
 
 SESSION_OPTIONS = " ".join(
     f"-c {option}"
@@ -44,19 +42,12 @@ to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_n
 """How documents are written: compact, and with the keys in the order that they came in."""
 
 
+@part(close=Engine.dispose)
 def engine() -> Engine:
     """This process's engine. Raises ConfigurationError when no database is configured."""
-    pid = os.getpid()
-    if pid not in _engines:
-        url = settings().database_url
-        if not url:
-            raise ConfigurationError("PIPELINE_DATABASE_URL is not set; `pipeline up` brings a database of its own")
-        # Whatever a parent process had open is the parent's: its sockets must be neither used nor closed here.
-        for inherited in _engines.values():
-            inherited.dispose(close=False)
-        _engines.clear()
-        _engines[pid] = make_engine(url)
-    return _engines[pid]
+    if not settings().database_url:
+        raise ConfigurationError("PIPELINE_DATABASE_URL is not set; `pipeline up` brings a database of its own")
+    return make_engine(settings().database_url)
 
 
 def make_engine(url: str, **options: Any) -> Engine:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
+from pipeline_core.runtime import give, part
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,17 @@ Wakeup = StepDue | DeliveryDue | CleanupDue | RunDue | FlowDue | SchedulesDue
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"
-_publisher: list[Publisher] = []
 
 
-def publish_with(publisher: Publisher) -> None:
-    """Publish this process's wake-ups with `publisher` from now on. It must not raise when its broker is away."""
-    _publisher[:] = [publisher]
+@part
+def _publisher() -> Publisher | None:
+    return None
+
+
+def publish_with(publisher: Publisher | None) -> None:
+    """Publish this process's wake-ups with `publisher` from now on, or not at all. It must not raise when its broker is
+    away."""
+    give(_publisher, publisher)
 
 
 def after_commit(session: Session, wakeup: Wakeup) -> None:
@@ -78,9 +84,10 @@ def after_commit(session: Session, wakeup: Wakeup) -> None:
 def publish_noted(session: Session) -> None:
     """Hand the noted wake-ups to the publisher."""
     noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
-    if noted and _publisher:
+    publish = _publisher()
+    if noted and publish:
         failpoints.reach(Point.WAKEUPS_NOTED, *map(_label, noted))
-        _publisher[0](noted)
+        publish(noted)
 
 
 def _label(wakeup: Wakeup) -> str:

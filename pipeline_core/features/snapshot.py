@@ -14,6 +14,7 @@ from pipeline_core.common.encryption import decrypt
 from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.runtime import part
 from pipeline_core.selectors import Matcher, Selector, compile, parse_selector
 from pipeline_core.states import JobState
 
@@ -90,8 +91,11 @@ class Snapshot:
         return self._by_key.get(key)
 
 
-_latest: WeakKeyDictionary[Engine | Connection, Snapshot] = WeakKeyDictionary()
-"""The snapshot that was compiled last, for each database that this process talks to."""
+@part
+def _latest() -> WeakKeyDictionary[Engine | Connection, Snapshot]:
+    """The snapshot that was compiled last, for each database that this process talks to."""
+    return WeakKeyDictionary()
+
 
 _VERSION = select(table(Registry).c.version)
 _CHANGING = "registry is changing"
@@ -112,9 +116,9 @@ def at(session: Session, version: int) -> Snapshot:
     if session.info.get(_CHANGING):
         return _compile(session)
     database = session.get_bind()
-    snapshot = _latest.get(database)
+    snapshot = _latest().get(database)
     if snapshot is None or snapshot.version != version:
-        snapshot = _latest[database] = _compile(session)
+        snapshot = _latest()[database] = _compile(session)
     return snapshot
 
 

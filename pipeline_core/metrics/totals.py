@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from itertools import accumulate
 
 import structlog
@@ -22,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 log = structlog.get_logger(__name__)
@@ -153,7 +153,7 @@ def key(prefix: str, metric: Metric) -> str:
     return f"{prefix}totals:{metric}"
 
 
-@cache
+@part
 def totals() -> Totals:
     """This process's totals, in the service's Redis."""
     chosen = settings()

@@ -34,6 +34,7 @@ from pipeline_core.flows.states import RunState
 from pipeline_core.operations import heartbeats, queue_probes
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import Health
+from pipeline_core.runtime import part
 from pipeline_core.stages.order import Stage
 from pipeline_core.states import JobState
 
@@ -127,7 +128,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
     with transaction() as session:
         recorded: dict[str, Any] = {
             "live": _live(session),
-            "ended": _ended_jobs(session),
+            "ended": _ended_jobs()(session),
             "steps": _steps(session),
             "lag_seconds": _seconds(session, select(_age(func.min(Step.due_at)))),
             "deliveries": _deliveries(session),
@@ -177,19 +178,21 @@ class _Ended:
                 self._counted_at = time.monotonic()
             return self._counts
 
-    def forget(self) -> None:
-        """Count anew at the next reading."""
-        self._counted_at = float("-inf")
+
+@part
+def _ended_jobs() -> _Ended:
+    return _Ended(Job.state, [state for state in JobState if state.final])
 
 
-_ended_jobs = _Ended(Job.state, [state for state in JobState if state.final])
-_ended_runs = _Ended(RunRow.state, [state for state in RunState if state.final])
+@part
+def _ended_runs() -> _Ended:
+    return _Ended(RunRow.state, [state for state in RunState if state.final])
 
 
 def _runs(session: Session) -> dict[str, int]:
     going_on = [state for state in RunState if not state.final]
     rows = session.execute(select(RunRow.state, func.count()).where(RunRow.state.in_(going_on)).group_by(RunRow.state))
-    counts = {state.value: 0 for state in RunState} | _ended_runs(session)
+    counts = {state.value: 0 for state in RunState} | _ended_runs()(session)
     return counts | {str(state): int(count) for state, count in rows}
 
 

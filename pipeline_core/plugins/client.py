@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
 
 from redis import Redis
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
@@ -21,6 +20,7 @@ from pipeline_core.plugins.headers import call_headers
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.text import clean
 from pipeline_core.plugins.transport import Response, Transport
+from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
 BUSY = frozenset({429, 502, 503, 504})
@@ -98,13 +98,13 @@ class Client:
         return self._guard.health(key)
 
 
-@cache
+@part
 def client() -> Client:
     """This process's client for the plugins of the stages."""
     return Client.configured(settings())
 
 
-@cache
+@part
 def hook_client() -> Client:
     """This process's client for LifeHooks."""
     return Client.configured(settings(), concurrency=settings().hook_concurrency)

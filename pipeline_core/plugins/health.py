@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.plugins.guard import Circuit, Guard, Health
-from pipeline_core.settings import Settings, settings
+from pipeline_core.runtime import part
+from pipeline_core.settings import settings
 
 
 def health(key: str) -> dict[str, Any] | None:
     """The circuit breaker's state, the last outcomes and the latency of the plugin `key`; None when Redis is away."""
-    found = _guard(settings()).health(key)
+    found = _guard().health(key)
     return view(found) if found else None
 
 
 def circuit(key: str) -> Circuit:
     """Whether the plugin `key` may be called; closed when Redis cannot say."""
-    found = _guard(settings()).health(key)
+    found = _guard().health(key)
     return found.circuit if found else Circuit.CLOSED
 
 
@@ -43,6 +43,6 @@ def view(found: Health) -> dict[str, Any]:
     }
 
 
-@cache
-def _guard(chosen: Settings) -> Guard:
-    return Guard.configured(chosen)
+@part
+def _guard() -> Guard:
+    return Guard.configured(settings())

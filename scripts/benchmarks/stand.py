@@ -20,7 +20,7 @@ from pipeline_core.auth.tokens import create
 from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
 from pipeline_core.features import registry
-from pipeline_core.settings import settings
+from pipeline_core.runtime import restart
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_up.environment import child_environment, kept_secret_key
 from pipeline_up.listener import Listener
@@ -131,7 +131,7 @@ def standing() -> Iterator[Stand]:
                     loopback=True,
                 )
                 os.environ.update(environment)
-                settings.cache_clear()
+                restart()
                 upgrade(postgres.url)
                 plan = Plan(
                     environment=environment,

@@ -22,9 +22,9 @@ from pipeline_core.flows.schedules import backfills
 from pipeline_core.flows.schedules.backfills import Request
 from pipeline_core.flows.schedules.scheduling import apply_definition
 from pipeline_core.flows.states import Trigger
+from pipeline_core.runtime import restart
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed
-from tests.integration.conftest import forget_settings
 from tests.servers import fresh_database
 from tests.waiting import wait_for
 
@@ -59,9 +59,9 @@ def service(
             argv = [word.replace("run/beat", "run/beat-two").replace(f"{name}@", f"{name}-two@") for word in known.argv]
             service.services[f"{name}-two"] = replace(known, name=f"{name}-two", argv=argv)
         monkeypatch.setenv("PIPELINE_DATABASE_URL", database_url)
-        forget_settings()
+        restart()
         yield service
-    forget_settings()
+    restart()
 
 
 def add(name: str, moment: datetime, **pipeline: Any) -> None:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipeline_core.database import engine
-from pipeline_core.metrics.totals import totals
-from pipeline_core.plugins.client import client, hook_client
 from pipeline_core.settings import Settings, settings
-from workers import chain
-
-
-def forget_settings() -> None:
-    """Let this process read its settings anew, and close what it made by the old ones."""
-    for made in engine._engines.values():
-        made.dispose()
-    engine._engines.clear()
-    for cached in (settings, client, hook_client, chain.redis, totals):
-        cached.cache_clear()
 
 
 @pytest.fixture
 def service_settings(
-    database_url: str, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Settings]:
+    database_url: str,
+    redis_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_runtime: Callable[[], None],
+) -> Settings:
     """This process as one of the service's own: its database and Redis, the null cluster, all in this test's bounds."""
     environment = {
         "DATABASE_URL": database_url,
@@ -40,6 +31,4 @@ def service_settings(
     }
     for name, value in environment.items():
         monkeypatch.setenv(f"PIPELINE_{name}", value)
-    forget_settings()
-    yield settings()
-    forget_settings()
+    return settings()

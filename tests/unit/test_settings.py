@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import Settings, settings
 
-
-@pytest.fixture(autouse=True)
-def _read_anew() -> Iterator[None]:
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
+pytestmark = pytest.mark.usefixtures("fresh_runtime")
 
 
 def test_a_stage_s_limits_are_in_their_order() -> None:

@@ -23,6 +23,7 @@ from pipeline_core.flows.runs import alerts, engine, run_definition
 from pipeline_core.flows.runs.cache import RunCache
 from pipeline_core.flows.runs.engine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
@@ -46,10 +47,14 @@ _WRITE: TextClause = text(
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
 _INSERT_ATTEMPT = insert(_ATTEMPT)
-_known = RunCache[tuple[str, Run]]()
 _BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
 """One that has nothing to wait for has succeeded at the moment when it begins."""
 _UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
+
+
+@part
+def _runs() -> RunCache[tuple[str, Run]]:
+    return RunCache()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +98,7 @@ def sees(actor: Actor, run: Any) -> bool:
 
 def read(session: Session, run: RunRow) -> Run:
     """The run as the engine has it."""
-    known = _known.get(run.id)
+    known = _runs().get(run.id)
     if known and run.tasks_version and known[0] == run.tasks_version:
         return known[1]
     tasks = {
@@ -125,7 +130,7 @@ def apply_events(
     _write_commands(session, run, commands, moment)
     # As good as unique: a transaction that does not commit leaves a memory that nobody asks for.
     run.tasks_version = secrets.token_hex(8)
-    _known.keep(run.id, (run.tasks_version, after), len(after.tasks))
+    _runs().keep(run.id, (run.tasks_version, after), len(after.tasks))
     change_state(session, run, after.state, moment, reason=after.reason)
     return True
 

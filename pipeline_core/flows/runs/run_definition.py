@@ -22,6 +22,7 @@ from pipeline_core.flows.runs.cache import RunCache
 from pipeline_core.flows.runs.engine import RunPlan, plan_run
 from pipeline_core.flows.runs.taskset import RunContext
 from pipeline_core.flows.states import Trigger
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 
@@ -72,9 +73,14 @@ def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, e
     )
 
 
+@part
+def _definitions() -> RunCache[RunDefinition]:
+    return RunCache()
+
+
 def definition(session: Session, run_id: str) -> RunDefinition:
     """The run's definition, read once in each process. The run must be there."""
-    if known := _known.get(run_id):
+    if known := _definitions().get(run_id):
         return known
     row = session.execute(_READ.where(RunRow.id == run_id)).one()
     flow = documents.parse_stored(row.entry)
@@ -94,7 +100,7 @@ def definition(session: Session, run_id: str) -> RunDefinition:
         templates=row.templates,
         global_values=row.global_values,
     )
-    _known.keep(run_id, read, len(flow.tasks))
+    _definitions().keep(run_id, read, len(flow.tasks))
     return read
 
 
@@ -110,4 +116,3 @@ _READ = select(
     RunDefinitionRow.templates,
     RunDefinitionRow.global_values,
 ).join(RunDefinitionRow, RunDefinitionRow.run_id == RunRow.id)
-_known = RunCache[RunDefinition]()

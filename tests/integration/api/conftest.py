@@ -69,7 +69,7 @@ class Client:
 def app(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Flask:
     monkeypatch.setattr(log, "configure", lambda chosen: None)
     monkeypatch.setattr(publish, "install", lambda: None)
-    monkeypatch.setattr(wakeups, "_publisher", [])
+    wakeups.publish_with(None)
     with transaction() as session:
         session.execute(text(f"TRUNCATE {EMPTIED} CASCADE"))
     return create_app()

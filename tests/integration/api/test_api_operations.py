@@ -9,8 +9,7 @@ from api.app import check_startup
 from pipeline_core.database import transaction
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.operations import readiness
-from pipeline_core.settings import settings
-from tests.integration.conftest import forget_settings
+from pipeline_core.runtime import restart
 
 AWAY = "127.0.0.1:1"
 
@@ -18,7 +17,7 @@ AWAY = "127.0.0.1:1"
 @pytest.fixture
 def without_database(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE_DATABASE_URL", f"postgresql://nobody@{AWAY}/nothing")
-    forget_settings()
+    restart()
 
 
 def test_ready_when_all_is_there(admin: Any) -> None:
@@ -45,7 +44,7 @@ def test_without_a_database_requests_are_told_so_and_the_process_lives(admin: An
 
 def test_readiness_names_a_redis_that_is_away(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE_REDIS_URL", f"redis://{AWAY}/0")
-    settings.cache_clear()
+    restart()
     answer = admin("GET", "/readyz")
     assert (answer.status_code, list(answer.json["errors"])) == (503, ["redis"])
 
@@ -53,7 +52,7 @@ def test_readiness_names_a_redis_that_is_away(admin: Any, monkeypatch: pytest.Mo
 def test_a_process_without_an_admins_password_does_not_start(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check_startup()
     monkeypatch.delenv("PIPELINE_DEVELOPMENT")
-    settings.cache_clear()
+    restart()
     with pytest.raises(ConfigurationError, match="PIPELINE_ADMIN_PASSWORD"):
         check_startup()
 

@@ -23,13 +23,13 @@ from tests.integration.flows.conftest import Engine
 
 
 @pytest.fixture
-def engine(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine(app: Flask) -> Engine:
     made = Engine()
 
     def note(calls: Sequence[Wakeup]) -> None:
         made.noted += calls
 
-    monkeypatch.setattr(wakeups, "_publisher", [note])
+    wakeups.publish_with(note)
     return made
 
 

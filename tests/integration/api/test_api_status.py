@@ -21,6 +21,7 @@ from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.failures import NotToBeHad
+from pipeline_core.runtime import restart
 from pipeline_core.settings import settings
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -34,10 +35,8 @@ HOOK = {
 
 
 @pytest.fixture(autouse=True)
-def begun(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+def begun(app: Flask) -> None:
     """Nothing was heard of and nothing counted before the test."""
-    for ended in (status._ended_jobs, status._ended_runs):
-        ended.forget()
     with transaction() as session:
         session.execute(text("TRUNCATE heartbeats"))
 
@@ -95,7 +94,7 @@ def test_ended_jobs_are_counted_once_a_minute_and_the_others_each_time(admin: An
     found = numbers()
     assert (found['pipeline_jobs{state="waiting"}'], found['pipeline_jobs{state="stopped"}']) == (1, 0)
     assert found['pipeline_jobs_live{stage="translate",state="waiting"}'] == 1
-    status._ended_jobs.forget()
+    restart()
     assert numbers()['pipeline_jobs{state="stopped"}'] == 1
 
 
@@ -219,10 +218,8 @@ def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) 
 
 
 def test_without_redis_the_record_is_still_told(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.integration.conftest import forget_settings
-
     monkeypatch.setenv("PIPELINE_REDIS_URL", AWAY)
-    forget_settings()
+    restart()
     admin.submit()
     found = numbers()
     assert (found["pipeline_redis_up"], found["pipeline_database_up"]) == (0, 1)

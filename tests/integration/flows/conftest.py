@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -75,12 +74,11 @@ class Engine:
 
 
 @pytest.fixture
-def engine(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine(service_settings: Settings) -> Engine:
     made = Engine()
 
     def note(calls: Sequence[Wakeup]) -> None:
         made.noted += calls
 
-    publisher: list[Callable[[Sequence[Wakeup]], Any]] = [note]
-    monkeypatch.setattr(wakeups, "_publisher", publisher)
+    wakeups.publish_with(note)
     return made

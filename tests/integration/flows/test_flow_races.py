@@ -15,7 +15,7 @@ from pipeline_core.database.models import Cleanup, Job, RunRow, RunSignal, TaskA
 from pipeline_core.database.wakeups import FlowDue, RunDue
 from pipeline_core.flows.runs import admission, attempts, control, ports, steps
 from pipeline_core.jobs import lifecycle
-from pipeline_core.settings import settings
+from pipeline_core.runtime import restart
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -154,7 +154,7 @@ def test_the_first_free_ports_in_a_row_are_lent(taken: list[int], count: int, fo
 
 def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE_HOST_PORTS", "30000-30003")
-    settings.cache_clear()
+    restart()
     template = {"job_template_name": "net", "image_name": "busybox", "job_template_expand": {"HostNetwork": "true"}}
     with transaction() as session:
         session.add(TemplateRevision(name="net", revision=1, document=template, created_at=now(), created_by="t"))

@@ -20,8 +20,8 @@ from pipeline_core.flows.runs import alerts as run_alerts
 from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import alerts, deliveries
 from pipeline_core.hooks.deliver import deliver
+from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
-from tests.integration.conftest import forget_settings
 from tests.plugin_server import PluginServer, serving
 
 SECRET = "whsec_" + "QUFB" * 8
@@ -40,7 +40,7 @@ def receiver(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ite
         monkeypatch.setenv("PIPELINE_PUBLIC_URL", "https://pipeline.example/")
         monkeypatch.setenv("PIPELINE_HOOK_RETRY_MIN_SECONDS", "0")
         monkeypatch.setenv("PIPELINE_HOOK_RETRY_MAX_SECONDS", "0")
-        forget_settings()
+        restart()
         yield server
 
 

@@ -15,7 +15,8 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, cursor
 from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal, Rests
 from pipeline_core.jobs.submission import Submission, submit
-from pipeline_core.settings import Settings, settings
+from pipeline_core.runtime import restart
+from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
 from pipeline_core.stages.order import Stage
 from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
@@ -203,6 +204,6 @@ def test_pods_that_are_submitted_are_held_to_the_policy_where_one_is_set(monkeyp
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": document}
     Submission.parse(raw)
     monkeypatch.setenv("PIPELINE_POD_POLICY_SUBMITTED", "baseline")
-    settings.cache_clear()
+    restart()
     with pytest.raises(WrongParameter, match="hostNetwork"):
         Submission.parse(raw)

@@ -36,7 +36,8 @@ from pipeline_core.database.models import (
     TrailEntry,
 )
 from pipeline_core.operations import retention
-from pipeline_core.settings import Settings, settings
+from pipeline_core.runtime import restart
+from pipeline_core.settings import Settings
 
 OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step, PortLease)
 PORTS = count(20000)
@@ -73,7 +74,7 @@ def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def set_log_days(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     monkeypatch.setenv("PIPELINE_LOG_DAYS", str(days))
-    settings.cache_clear()
+    restart()
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_old_jobs_go_in_batches(cluster: Cluster) -> None:
 def test_nothing_old_goes_when_retention_is_for_ever(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     store(OLD * 10)
     monkeypatch.setenv("PIPELINE_RETENTION_DAYS", "0")
-    settings.cache_clear()
+    restart()
     assert retention.enforce(100) == 0
 
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import text
 
 from pipeline_core.database import engine
-from pipeline_core.settings import settings
 
 Configure = Callable[..., None]
 
 _KEPT = {"registry", "alembic_version"}
 
 
-def _forget() -> None:
-    settings.cache_clear()
-    for used in engine._engines.values():
-        used.dispose()
-    engine._engines.clear()
-
-
 @pytest.fixture
-def configure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
+def configure(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Configure:
     """Set settings by the names of their fields; None unsets one. They are as before after the test."""
 
     def configure(**values: object) -> None:
@@ -34,16 +26,14 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
                 monkeypatch.delenv(variable, raising=False)
             else:
                 monkeypatch.setenv(variable, str(value))
-        settings.cache_clear()
+        fresh_runtime()
 
-    yield configure
-    _forget()
+    return configure
 
 
 @pytest.fixture
 def database(database_url: str, configure: Configure) -> str:
     """The URL of the database that `transaction()` works on: migrated, and with no rows but the registry's."""
-    _forget()
     configure(database_url=database_url, secret_key=Fernet.generate_key().decode(), development=None)
     with engine.engine().begin() as connection:
         tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars()

@@ -23,7 +23,7 @@ from pipeline_core.errors import (
 )
 from pipeline_core.features import registry, snapshot
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.settings import settings
+from pipeline_core.runtime import restart
 
 ADMIN = Actor(name="admin", admin=True)
 ALICE = Actor(name="alice", token_id="t1", address="192.0.2.7", request_id="r1")
@@ -542,15 +542,15 @@ def test_a_secret_that_is_not_stored_cannot_be_kept() -> None:
 def test_rotation_leaves_secrets_that_the_first_key_alone_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = (base64.urlsafe_b64encode(letter * 32).decode() for letter in (b"k", b"n"))
     monkeypatch.setenv("PIPELINE_SECRET_KEY", old)
-    settings.cache_clear()
+    restart()
     register(feature("quota", "LifeHook", authorization="Bearer x", signingSecret=SECRET))
     register(feature("plain", "AccessGate"))
     monkeypatch.setenv("PIPELINE_SECRET_KEY", f"{new},{old}")
-    settings.cache_clear()
+    restart()
     with transaction() as session:
         assert registry.rotate_secrets(session, ADMIN) == 2
     monkeypatch.setenv("PIPELINE_SECRET_KEY", new)
-    settings.cache_clear()
+    restart()
     with transaction() as session:
         stored = session.scalars(select(Feature).where(Feature.name == "quota")).one()
     assert (decrypt(stored.authorization), decrypt(stored.signing_secret)) == ("Bearer x", SECRET)
@@ -560,7 +560,7 @@ def test_rotation_leaves_secrets_that_the_first_key_alone_can_read(monkeypatch: 
 def test_rotation_without_a_key_that_fits_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     register(feature("quota", "LifeHook", authorization="Bearer x", signingSecret=SECRET))
     monkeypatch.setenv("PIPELINE_SECRET_KEY", base64.urlsafe_b64encode(b"o" * 32).decode())
-    settings.cache_clear()
+    restart()
     with pytest.raises(ConfigurationError, match="add the one it was stored with"), transaction() as session:
         registry.rotate_secrets(session, ADMIN)
     assert "secrets.rotate" not in {entry["action"] for entry in trail()}

@@ -20,9 +20,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> TestClock:
 
 
 @pytest.fixture
-def ledger(service_settings: Settings, clock: TestClock, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+def ledger(service_settings: Settings, clock: TestClock) -> Ledger:
     """Flows and their runs, none yet; nobody else is at work on them, and nobody is woken."""
-    monkeypatch.setattr(wakeups, "_publisher", [])
+    wakeups.publish_with(None)
     with transaction() as session:
         session.execute(text("TRUNCATE flows, audit, template_revisions CASCADE"))
     return Ledger(clock)

@@ -138,7 +138,7 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
     ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[wakeups.Wakeup] = []
-    monkeypatch.setattr(wakeups, "_publisher", [called.extend])
+    wakeups.publish_with(called.extend)
     monkeypatch.setattr(firing, "ALONE", 3)
     for number in range(3):
         ledger.add(f"flow-{number}")

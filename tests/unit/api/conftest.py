@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,7 +17,6 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common import log
 from pipeline_core.errors import Unauthenticated
-from pipeline_core.settings import settings
 from workers import publish
 
 ACTORS = {
@@ -35,14 +34,12 @@ def _authenticate(session: Any, value: str, *, address: str, request_id: str) ->
 
 
 @pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    settings.cache_clear()
+def app(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Flask:
     monkeypatch.setattr(publish, "install", lambda: None)
     monkeypatch.setattr(log, "configure", lambda chosen: None)
     monkeypatch.setattr(auth, "connected", nullcontext)
     monkeypatch.setattr(tokens, "authenticate", _authenticate)
-    yield create_app()
-    settings.cache_clear()
+    return create_app()
 
 
 @pytest.fixture

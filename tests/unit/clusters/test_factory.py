@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.errors import ConfigurationError
-from pipeline_core.settings import settings
 
 KUBECONFIG = """
 apiVersion: v1
@@ -25,13 +24,12 @@ contexts: [{name: only, context: {cluster: here, user: me}}]
 
 
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+def environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh_runtime: Callable[[], None]
+) -> pytest.MonkeyPatch:
     monkeypatch.setenv("PIPELINE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("PIPELINE_CLUSTER_NAME", "mine")
-    monkeypatch.setattr(factory, "_made", {})
-    settings.cache_clear()
-    yield monkeypatch
-    settings.cache_clear()
+    return monkeypatch
 
 
 @pytest.mark.parametrize(("driver", "expected"), [("local", LocalCluster), ("null", NullCluster)])

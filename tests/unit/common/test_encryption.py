@@ -1,28 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from cryptography.fernet import Fernet
 
 from pipeline_core.common.encryption import decrypt, encrypt
 from pipeline_core.errors import ConfigurationError
-from pipeline_core.settings import settings
 
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 
 
-@pytest.fixture(autouse=True)
-def _fresh_settings() -> Iterator[None]:
-    yield
-    settings.cache_clear()
-
-
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def use(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Callable[[str], None]:
     def set_keys(keys: str) -> None:
         monkeypatch.setenv("PIPELINE_SECRET_KEY", keys)
-        settings.cache_clear()
+        fresh_runtime()
 
     return set_keys
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.client import Reply
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, compile, parse_selector
-from pipeline_core.settings import settings
 from pipeline_core.stages import asking, bind, decorate, factors, gates, translate
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.order import STAGES, Stage, after
@@ -32,11 +31,8 @@ NOT_TFJOB = {"conditions": [{"name": "tf", "key": "jobKind", "expect": "TFJob"}]
 
 
 @pytest.fixture(autouse=True)
-def defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settings.cache_clear()
+def defaults(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> None:
     monkeypatch.setattr(asking, "client", lambda: Agreeable())
-    yield
-    settings.cache_clear()
 
 
 class Agreeable:

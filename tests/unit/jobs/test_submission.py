@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,11 +18,8 @@ EMPTY = (None, "", [], {})
 
 
 @pytest.fixture(autouse=True)
-def two_namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def two_namespaces(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> None:
     monkeypatch.setenv("PIPELINE_NAMESPACES", "default,research")
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def refusal(body: Any) -> PipelineError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +20,6 @@ from pipeline_cli.client import base_url, is_loopback
 from pipeline_cli.exits import Exit, exit_for
 from pipeline_cli.group import LazyGroup
 from pipeline_cli.options import Instant, Pair
-from pipeline_core.settings import settings
 from tests.waiting import HANG_SECONDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -154,12 +153,10 @@ def test_a_word_that_cannot_be_sent_is_exit_code_2_and_named(words: list[str], s
 
 
 def test_a_database_url_that_is_none_is_exit_code_2_and_says_what_would_be_right(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
 ) -> None:
     monkeypatch.setenv("PIPELINE_DATABASE_URL", "zzz")
-    settings.cache_clear()
     result = CliRunner().invoke(main, ["database", "upgrade"])
-    settings.cache_clear()
     assert result.exit_code == Exit.USAGE
     assert "postgresql://" in result.stderr
 
