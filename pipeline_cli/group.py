@@ -14,6 +14,8 @@ from click.shell_completion import CompletionItem
 
 from pipeline_cli.exits import Exit
 
+CLI_EXTRA = ("rich", "yaml")
+"""What the extra `cli` installs; the image of the service is without it."""
 WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -25,7 +27,14 @@ class Entry(NamedTuple):
 
     def load(self) -> click.Command:
         module, name = self.target.split(":")
-        command: click.Command = getattr(import_module(module), name)
+        try:
+            command: click.Command = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in CLI_EXTRA:
+                raise
+            raise click.ClickException(
+                f"this command needs the package {error.name}: pip install 'pipeline-service[cli]'"
+            ) from error
         return command
 
 

@@ -224,3 +224,12 @@ def test_loopback_is_known_by_address_and_by_name(url: str, loopback: bool) -> N
 
 def test_a_slash_at_the_end_of_the_url_does_not_matter() -> None:
     assert base_url("http://x/prefix/") == "http://x/prefix"
+
+
+def test_a_command_that_needs_the_extra_cli_says_so_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pipeline_cli.output", "pipeline_cli.options", "pipeline_cli.operations"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    result = CliRunner().invoke(main, ["status"])
+    assert result.exit_code != Exit.OK
+    assert "pip install 'pipeline-service[cli]'" in result.stderr
