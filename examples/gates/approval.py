@@ -1,4 +1,4 @@
-"""AccessGate: parks every job that its selector takes, until somebody resumes it. Standard library only.
+"""AccessGate: suspends every job that its selector takes, until somebody resumes it. Standard library only.
 
 python approval.py 9203
 """

@@ -1,4 +1,4 @@
-"""AccessGate: lets small jobs pass and parks large ones until somebody has looked at them. Standard library only.
+"""AccessGate: lets small jobs pass and suspends large ones until somebody has looked at them. Standard library only.
 
 python gate.py 9201
 """

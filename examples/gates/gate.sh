@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# AccessGate: parks every job while a file exists, and asks to be asked again. bash, head and perl, which every Debian has.
+# AccessGate: suspends every job while a file exists, and asks to be asked again. bash, head and perl, which every Debian has.
 #
 #   ./gate.sh 9202 maintenance      # then: touch maintenance
 #

@@ -1,4 +1,4 @@
-"""TemplateDecorator: lets every container say who prepared it before its command runs, and tells it by a variable.
+"""TemplateDecorator: has every container print who prepared it before its command runs, and sets a variable that says so.
 
 A decorator may only add. In front of a command two things are allowed: text before the script of a shell, ending in
 `;`, or whole words before all others.

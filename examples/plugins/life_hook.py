@@ -1,7 +1,7 @@
-"""LifeHook: hears of each change of a job's state, and remembers.
+"""LifeHook: receives each change of a job's state, and remembers the last ones.
 
-It answers by the job's name, since a LifeHook is not given the header: `…-ex` is answered EX (do not tell me again),
-`…-re2` is answered RE (tell me again) twice and then OK, any other number likewise; all others OK at once.
+It answers by the job's name, since a LifeHook is not given the header: `…-ex` is answered EX (do not send this again),
+`…-re2` is answered RE (send it again) twice and then OK, any other number likewise; all others OK at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FINAL = ("succeeded", "failed", "stopped")
 
 
 class Hook:
-    """What was heard, the newest `REMEMBERED` deliveries of it. May be used by several threads."""
+    """The newest `REMEMBERED` deliveries. May be used by several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

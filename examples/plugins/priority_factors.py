@@ -28,7 +28,7 @@ def by_size(packet: dict[str, Any]) -> dict[str, str]:
 
 
 def by_history(packet: dict[str, Any], endings: list[str]) -> dict[str, str]:
-    """How the user's jobs ended so far: `endings` are their final states, as the LifeHook heard of them."""
+    """How the user's jobs ended so far: `endings` are their final states, as the LifeHook received them."""
     failed = endings.count("failed")
     if not endings:
         return factor(5, "no job of this user has ended yet")

@@ -30,7 +30,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
-    """The plugins under their addresses; each app has its own memory of what its LifeHook was told."""
+    """The plugins under their addresses; each app remembers what its own LifeHook was sent."""
     app = Flask(__name__)
     hook = Hook()
     plugins: dict[str, Callable[[Any], Any]] = {
