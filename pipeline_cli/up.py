@@ -203,8 +203,10 @@ def _stop_jobs() -> None:
         return
     from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.clusters.factory import cluster
+    from pipeline_core.flows.runs import run_signals
     from pipeline_core.jobs import control
 
+    run_signals.listen()
     for job_id in jobs_with_replicas(cluster()):
         with suppress(Conflict, NotFound):
             control.stop(job_id, SYSTEM, reason="stopped with the service (--stop-jobs)")

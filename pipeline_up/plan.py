@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline_core.settings import settings
-from pipeline_core.stages.order import STAGES
+from pipeline_core.stages.stage import STAGES
 from pipeline_up.service import Service
 
 STAGE_QUEUES = ",".join(f"stages.{stage}" for stage in STAGES)

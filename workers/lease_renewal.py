@@ -13,13 +13,13 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import cursor
 from pipeline_core.jobs.cursor import LeaseLost
 from pipeline_core.settings import settings
-from pipeline_core.stages.outcomes import Claim
+from pipeline_core.stages.outcomes import ClaimedStep
 
 log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def renewing(claim: Claim) -> Iterator[None]:
+def renewing(step: ClaimedStep) -> Iterator[None]:
     """Renew the step's lease until the block ends. A lease that is lost all the same is noticed when the stage is finished.
 
     Nothing here limits the time of the block: Celery's time limits do.
@@ -29,11 +29,11 @@ def renewing(claim: Claim) -> Iterator[None]:
     def renew() -> None:
         while not over.wait(settings().lease_seconds / 3):
             try:
-                cursor.renew(claim)
+                cursor.renew(step)
             except LeaseLost:
                 return
             except Unavailable as error:
-                log.warning("lease not renewed", job_id=claim.job_id, error=error.message)
+                log.warning("lease not renewed", job_id=step.job_id, error=error.message)
 
     thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
     thread.start()

@@ -23,7 +23,8 @@ from pipeline_core.database.wakeups import (
     StepDue,
     Wakeup,
 )
-from pipeline_core.stages.order import Stage
+from pipeline_core.flows.runs import run_signals
+from pipeline_core.stages.stage import Stage
 from workers import chain
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, CLEAN_UP_JOB, DELIVER, FLOWS, HELP_SCHEDULES, HOOKS, TICKS
@@ -43,13 +44,14 @@ _away_until = 0.0
 
 
 def install(*, consumes: bool = False) -> None:
-    """Publish this process's wake-ups through Celery.
+    """Publish this process's wake-ups through Celery, and signal the runs of the jobs that it changes.
 
     A process that consumes nothing gives up on a silent Redis after TIMEOUT_SECONDS; a consumer has to wait for messages.
     """
     if not consumes:
         app.conf.broker_transport_options = {**app.conf.broker_transport_options, "socket_timeout": TIMEOUT_SECONDS}
     wakeups.publish_with(publish)
+    run_signals.listen()
 
 
 def publish(noted: Sequence[Wakeup]) -> None:

@@ -87,7 +87,7 @@ def follow(stop: threading.Event, owner: str) -> None:
             liveness.touch()
             if lost.is_set():
                 return
-            for_each_job(rollup.take_in(job_ids), observe)
+            for_each_job(rollup.apply_cached_observations(job_ids), observe)
     finally:
         lost.set()
 

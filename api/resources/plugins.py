@@ -14,7 +14,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
 from pipeline_core.features.definition import EVERYONE
-from pipeline_core.plugins.health import health
+from pipeline_core.plugins.guard import health
 from pipeline_core.plugins.types import PluginType
 
 blueprint = Blueprint("plugins", __name__, url_prefix="/v1/plugins", description="The endpoints that are called.")

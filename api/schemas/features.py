@@ -6,7 +6,7 @@ from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, Pages, Query, comma_list, nullable_time
 from pipeline_core.database.models import DeliveryStatus
-from pipeline_core.plugins.guard import Circuit, Outcome
+from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors.expression import NAME
 from pipeline_core.selectors.selector import MAX_CONDITIONS
@@ -146,7 +146,7 @@ class PluginCall(Schema):
     """How one call ended."""
 
     at = nullable_time()
-    outcome = fields.String(required=True, validate=validate.OneOf([outcome.value for outcome in Outcome]))
+    outcome = fields.String(required=True, validate=validate.OneOf([outcome.value for outcome in AttemptOutcome]))
     durationMs = fields.Integer(required=True)
 
 

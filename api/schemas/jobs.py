@@ -17,7 +17,7 @@ from api.schemas.fields import (
     nullable_time,
 )
 from pipeline_core.jobs.submission import MAX_TEXT
-from pipeline_core.stages.order import Stage
+from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState, ReplicaState
 
 MAX_REASON = 1000

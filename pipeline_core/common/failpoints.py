@@ -51,7 +51,7 @@ class Point(StrEnum):
     """Nothing of an ended job is left in the cluster, the record does not know."""
     HOOK_CLAIMED = "hook.claimed"
     """The delivery's lease is taken, the subscriber is not told. Labels of the hooks' points: the state that it tells of."""
-    HOOK_TOLD = "hook.told"
+    HOOK_ANSWERED = "hook.answered"
     """The subscriber has answered, nothing is written down."""
     HOOK_FINISHED = "hook.finished"
     """The answer is written down, the message is not acknowledged."""

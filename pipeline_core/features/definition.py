@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline_core.errors import UnsupportedPluginType, WrongParameter
 from pipeline_core.plugins.network import check_address
-from pipeline_core.plugins.signing import check_secret
+from pipeline_core.plugins.packet import check_secret
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, merge, parse_selector
 from pipeline_core.settings import Network

@@ -1,3 +1,6 @@
-"""Telling subscribers (LifeHooks) of events. `deliver` takes one delivery as far as it goes now; `deliveries` finds
-what is due, lists, and sends again. Deliveries come into being (`owing`) with what they tell of.
+"""Deliveries of events to subscribers (LifeHooks), and of alerts to their receiver.
+
+Read in this order: `deliveries` (how a delivery is enqueued with its event, which are due, listing and sending again), then
+`sending` (one attempt of one delivery). Both are for use from outside: `jobs.lifecycle` enqueues, the worker sends, ticks
+find what is due, the API lists and redelivers.
 """

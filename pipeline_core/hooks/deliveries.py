@@ -1,42 +1,122 @@
-"""Deliveries as a whole: which are due, how they stand, and sending them again."""
+"""Deliveries: one event, or one alert, on its way to one subscriber. How they are enqueued, which are due, and sending them
+again.
+
+An alert tells the installation's own receiver of the state of a run. It is delivered as an event is: retried, in order
+within its run, given up in the end, listed and sent again.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, case, exists, func, insert, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
-from pipeline_core.hooks import alerts
-from pipeline_core.hooks.deliver import blocked
-from pipeline_core.plugins.guard import Circuit
-from pipeline_core.plugins.health import circuit
-from pipeline_core.settings import settings
+from pipeline_core.plugins.guard import Circuit, circuit
+from pipeline_core.plugins.packet import Endpoint
+from pipeline_core.plugins.types import PluginType
+from pipeline_core.settings import Settings, settings
 from pipeline_core.validation.texts import shown
 
+ALERTS = "alerts"
+"""What the receiver of alerts is called where a plugin's key would stand; keys of plugins have dots."""
 SHARE = 200
-"""Deliveries to one subscriber that are published at a time."""
+"""Deliveries to one subscriber for which wake-ups are published at a time."""
 CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
-"""What can be sent again."""
+"""The statuses from which a delivery can be sent again."""
+
+
+def enqueue(
+    session: Session,
+    subject_id: str,
+    sequence: int,
+    plugin_key: str,
+    moment: datetime,
+    *,
+    event_id: int | None = None,
+    body: Mapping[str, Any] | None = None,
+) -> None:
+    """Enqueue the delivery of a job's event, or of an alert with its `body`, in the transaction of the change.
+
+    `subject_id` is the job or the run, and `sequence` the number of the change within it.
+    """
+    delivery_id = new_delivery_id(moment)
+    session.execute(
+        insert(Delivery).values(
+            id=delivery_id,
+            event_id=event_id,
+            subject_id=subject_id,
+            sequence=sequence,
+            plugin_key=plugin_key,
+            body=body,
+            status=DeliveryStatus.WAITING,
+            created_at=moment,
+            next_at=moment,
+            published_at=moment,
+            give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
+        )
+    )
+    wakeups.after_commit(session, wakeups.DeliveryDue(delivery_id))
+
+
+def alert_receiver(limits: Settings) -> Endpoint | None:
+    """Where alerts are delivered; None when the installation has no receiver."""
+    if not limits.alert_url:
+        return None
+    return Endpoint(
+        key=ALERTS,
+        type=PluginType.LIFE_HOOK,
+        address=limits.alert_url,
+        authorization=limits.alert_authorization,
+        signing_secret=limits.alert_signing_secret,
+        max_attempts=1,
+    )
+
+
+def enqueue_alert(session: Session, run_id: str, state: str, body: Mapping[str, Any], moment: datetime) -> None:
+    """Enqueue an alert that the run is now in `state`, in the transaction that brings it there.
+
+    Once for each state of a run, however often the run comes to it; nothing when there is no receiver.
+    """
+    if alert_receiver(settings()) is None:
+        return
+    earlier = select(Delivery.body).where(Delivery.subject_id == run_id, Delivery.plugin_key == ALERTS)
+    states = [(known or {}).get("state") for known in session.scalars(earlier)]
+    if state not in states:
+        sequence = len(states) + 1
+        enqueue(session, run_id, sequence, ALERTS, moment, body={**body, "state": state, "sequence": sequence})
+
+
+def blocked() -> ColumnElement[bool]:
+    """Whether an earlier delivery of the same subject to the same subscriber is still waiting."""
+    earlier = aliased(Delivery)
+    return exists().where(
+        earlier.subject_id == Delivery.subject_id,
+        earlier.plugin_key == Delivery.plugin_key,
+        earlier.sequence < Delivery.sequence,
+        earlier.status == DeliveryStatus.WAITING,
+    )
 
 
 @again_if_contended
 def due() -> list[wakeups.DeliveryDue]:
-    """Deliveries to be tried now, their next look put off: due, first in their lines, of subscribers that are enabled.
+    """Deliveries to attempt now: due, not blocked, and of enabled subscribers. They are not due again for a while.
 
-    Each subscriber has its own share of the batch. Of one that cannot be had at all, a single delivery probes it once its
-    pause is over, and the others wait without being tried.
+    Each subscriber has its own share. While its circuit is open nothing is sent to it; after the pause a single delivery
+    probes it, and the others wait.
     """
     with transaction() as session:
-        shares = {key: share(circuit(key)) for key in _subscribers_owed(session)}
+        shares = {key: share(circuit(key)) for key in _subscribers_with_due(session)}
         found = [delivery_id for key, most in shares.items() if most for delivery_id in _due_to(session, key, most)]
         if found:
             session.execute(
@@ -48,7 +128,7 @@ def due() -> list[wakeups.DeliveryDue]:
 
 
 def share(circuit: Circuit) -> int:
-    """How many deliveries to a subscriber may be published at a time."""
+    """For how many deliveries to a subscriber wake-ups may be published at a time."""
     return {Circuit.CLOSED: SHARE, Circuit.HALF_OPEN: 1, Circuit.OPEN: 0}[circuit]
 
 
@@ -64,10 +144,10 @@ def _due() -> list[ColumnElement[bool]]:
     ]
 
 
-def _subscribers_owed(session: Session) -> list[str]:
-    owed = exists().where(Delivery.plugin_key == Plugin.key, *_due())
-    keys = list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), owed)))
-    return [*keys, alerts.RECEIVER] if alerts.receiver(settings()) else keys
+def _subscribers_with_due(session: Session) -> list[str]:
+    due_to_it = exists().where(Delivery.plugin_key == Plugin.key, *_due())
+    keys = list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), due_to_it)))
+    return [*keys, ALERTS] if alert_receiver(settings()) else keys
 
 
 def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
@@ -84,9 +164,9 @@ def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
 
 @again_if_contended
 def give_up() -> int:
-    """End the deliveries that were tried (or rested) for too long, and those whose subscriber is no more; how many."""
+    """End the deliveries that have waited for too long, and those whose subscriber was deleted; how many."""
     over = Delivery.give_up_at < func.now()
-    gone = and_(Delivery.plugin_key != alerts.RECEIVER, ~exists().where(Plugin.key == Delivery.plugin_key))
+    gone = and_(Delivery.plugin_key != ALERTS, ~exists().where(Plugin.key == Delivery.plugin_key))
     with transaction() as session:
         return len(
             session.execute(
@@ -108,7 +188,7 @@ def give_up() -> int:
 
 
 def view(delivery: Delivery, state: str) -> dict[str, Any]:
-    """One delivery as the API shows it; `state` is that which its subscriber is told of."""
+    """One delivery as the API shows it; `state` is that of its event or alert."""
     own = "jobID" if delivery.event_id else "runID"
     return {
         "id": delivery.id,
@@ -167,7 +247,7 @@ def _statuses(text: str) -> list[DeliveryStatus]:
 
 
 def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
-    """Send a delivery that was given up once more. Raises NotFound; Conflict for one that was not given up."""
+    """Send a delivery again that was given up. Raises NotFound; Conflict for one that was not given up."""
     delivery = session.execute(
         select(Delivery).where(Delivery.id == delivery_id).with_for_update()
     ).scalar_one_or_none()
@@ -182,9 +262,9 @@ def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
 
 
 def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
-    """Send all deliveries that this subscriber was not told of once more; how many. Raises NotFound."""
+    """Send all deliveries to this subscriber again that were given up; how many. Raises NotFound."""
     known = session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is not None
-    if not known and plugin_key != alerts.RECEIVER:
+    if not known and plugin_key != ALERTS:
         raise NotFound(f"There is no plugin {shown(plugin_key)}.")
     count = _send_again(session, Delivery.plugin_key == plugin_key)
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})

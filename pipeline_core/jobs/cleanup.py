@@ -1,4 +1,4 @@
-"""Cleaning up: an ended job leaves nothing running in the cluster, and nothing that a late launch may have put there."""
+"""Cleanup: nothing of an ended job is left in the cluster, not even what a late launch started."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pipeline_core.settings import settings
 
 @again_if_contended
 def clean_up(job_id: str) -> bool:
-    """End what an ended job may have left in the cluster, and keep its results; whether nothing of it is left.
+    """Collect an ended job's results, then stop and delete what it has in the cluster; whether nothing of it is left.
 
-    What has ended is kept there for as long as PIPELINE_POD_TTL says. Raises ClusterUnavailable, Unavailable.
+    Pods that have ended are kept for PIPELINE_POD_TTL. Raises ClusterUnavailable, Unavailable.
     """
-    results.keep(job_id)
-    keep = _keep_until(job_id)
-    if keep is not None:
+    results.collect(job_id)
+    kept_until = _kept_until(job_id)
+    if kept_until is not None:
         if cluster().end(job_id):
-            _note(job_id, kept_until=keep)
+            _write(job_id, kept_until=kept_until)
         return False
     if not cluster().delete(job_id):
         return False
     failpoints.reach(Point.CLUSTER_CLEARED)
-    return _note(job_id, cleanup=Cleanup.DONE)
+    return _write(job_id, cleanup=Cleanup.DONE)
 
 
-def _keep_until(job_id: str) -> datetime | None:
-    """Until when what has ended of a job is to be kept; None when that is over, or there is nothing to keep."""
+def _kept_until(job_id: str) -> datetime | None:
+    """Until when the ended pods of a job are kept; None when that is over, or there are none."""
     seconds = settings().pod_ttl
     if not seconds or settings().cluster_driver != "kubernetes":
         return None
@@ -45,8 +45,8 @@ def _keep_until(job_id: str) -> datetime | None:
     return until if until and until > now() else None
 
 
-def _note(job_id: str, **change: Cleanup | datetime) -> bool:
-    """Write down how far a job is cleaned up, unless a launch may yet bring something of it."""
+def _write(job_id: str, **change: Cleanup | datetime) -> bool:
+    """Write how far a job is cleaned up, unless a launch in progress may yet start something; whether it was written."""
     with transaction() as session:
         return (
             session.execute(
@@ -63,8 +63,8 @@ def _note(job_id: str, **change: Cleanup | datetime) -> bool:
         )
 
 
-def uncleaned(limit: int) -> list[str]:
-    """Ended jobs of which something is to be ended or deleted in the cluster now."""
+def pending(limit: int) -> list[str]:
+    """Ended jobs whose cleanup is due now."""
     with transaction() as session:
         return list(
             session.execute(
@@ -76,8 +76,8 @@ def uncleaned(limit: int) -> list[str]:
         )
 
 
-def withdraw(job_id: str) -> None:
-    """Delete what a launch has just put into the cluster for a job that was stopped under its hands."""
+def delete_late_launch(job_id: str) -> None:
+    """Clean up after a launch whose job was stopped meanwhile: what it has just started is deleted."""
     with transaction() as session:
         ended = session.execute(select(Job.finished_at).where(Job.id == job_id)).scalar_one_or_none() is not None
         session.execute(

@@ -1,23 +1,24 @@
-"""Stop, resume and retry: what a person (or a gate's time-out) does to a job.
+"""Stop, resume and retry: what a person, or the time-out of a suspension, does to a job.
 
-Each is one transaction on the job's locked row, so of two at once one wins and the other is told so.
+Each is one transaction on the job's locked row: of two at once one wins, and the other raises Conflict.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit
-from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import Job, JobDocument, TrailEntry
+from pipeline_core.database.models import Job, JobDocument, TrailRow
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.jobs.submission import Submission, submit
-from pipeline_core.stages.order import Stage
+from pipeline_core.plugins.answers import OnTimeout
 from pipeline_core.stages.outcomes import TrailOutcome
+from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
 
@@ -31,9 +32,9 @@ def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
 
 @again_if_contended
 def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
-    """Stop a job, whatever it does; a stopped one stays so.
+    """Stop a job in any state but a final one; a stopped one stays so.
 
-    What runs in the cluster is ended after this returns. Raises NotFound; Conflict for one that succeeded or failed.
+    What runs in the cluster is stopped after this returns. Raises NotFound; Conflict for one that succeeded or failed.
     """
     with transaction() as session:
         job = _lock_visible(session, job_id, actor)
@@ -60,10 +61,10 @@ def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
 
 @again_if_contended
 def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = None, ask_again: bool = False) -> None:
-    """Let a suspended job go on with the next gate that has not answered (or ask the plugin that failed once more).
+    """Resume a suspended job: it continues with the next gate that has not answered, or with the plugin that failed.
 
-    `gate`, if given, must be the key of the plugin that suspended the job. With `ask_again` the gate that suspended it
-    is asked anew. Raises NotFound; Conflict when the job is not suspended, or not by this gate.
+    `gate`, if given, must be the key of the plugin that suspended the job. With `ask_again` the gate that suspended it is
+    called again. Raises NotFound; Conflict when the job is not suspended, or not by this gate.
     """
     with transaction() as session:
         job = _lock_visible(session, job_id, actor)
@@ -73,7 +74,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
             raise Conflict(f'The job {job_id} was suspended by "{job.suspended_by}", not by {shown(gate)}.')
         moment = now()
         session.execute(
-            insert(TrailEntry).values(
+            insert(TrailRow).values(
                 job_id=job_id,
                 epoch=job.epoch,
                 stage=job.stage,
@@ -87,7 +88,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
         parked_epoch = job.epoch
         job.epoch += 1
         lifecycle.transition(session, job, JobState.WAITING, reason=reason, actor=actor.name, moment=moment)
-        lifecycle.owe_step(session, job, Stage(job.stage), moment)
+        lifecycle.enqueue_step(session, job, Stage(job.stage), moment)
         audit.record(
             session,
             actor,
@@ -120,3 +121,34 @@ def retry(job_id: str, actor: Actor) -> str:
         }
     )
     return submit(submission, actor, retry_of=job_id)
+
+
+def due_suspensions(limit: int) -> list[str]:
+    """Jobs whose suspension has timed out."""
+    with transaction() as session:
+        return list(
+            session.execute(
+                select(Job.id).where(Job.suspended_until <= func.now()).order_by(Job.suspended_until).limit(limit)
+            ).scalars()
+        )
+
+
+def end_suspension(job_id: str) -> None:
+    """End a suspension that has timed out, as its gate asked for; does nothing when someone else was first."""
+    with transaction() as session:
+        found = session.execute(
+            select(Job.on_timeout, Job.suspended_by).where(Job.id == job_id, Job.suspended_until <= func.now())
+        ).one_or_none()
+    if found is None:
+        return
+    gate = found.suspended_by
+    try:
+        match found.on_timeout:
+            case OnTimeout.STOP:
+                stop(job_id, SYSTEM, reason=f"the suspension by {gate} has timed out")
+            case OnTimeout.RESUME:
+                resume(job_id, SYSTEM, reason=f"the suspension by {gate} has timed out", gate=gate)
+            case _:
+                resume(job_id, SYSTEM, reason=f"{gate} is to be asked again", gate=gate, ask_again=True)
+    except (Conflict, NotFound):
+        return

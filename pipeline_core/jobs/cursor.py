@@ -1,66 +1,89 @@
-"""The cursor: who may work on a job's stage (claim), and what comes of it (finish).
+"""The cursor: which stage a job has to pass next, who holds that step (`claim`), and what comes of it (`finish`).
 
-A message is only a wake-up call. Whoever gets one claims the step that the database says is owed; the finish moves
-the cursor in the same transaction that writes what happened, so that a message that comes twice or late finds nothing
-to do.
+A message is only a wake-up. Whoever receives one claims the step that the database says is pending; `finish` moves the
+cursor in the transaction that writes what happened, so that a message that comes twice or late finds nothing to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from enum import Enum, auto
+from functools import cache
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Interval, Select, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import Job, JobDocument, Step, TrailEntry, table
+from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailRow, table
 from pipeline_core.features import snapshot
-from pipeline_core.jobs import lifecycle, rollup, steps
+from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
-from pipeline_core.stages.choice import next_of
-from pipeline_core.stages.order import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import (
     Advance,
-    Claim,
-    Entry,
+    ClaimedStep,
     Fail,
     Launched,
     Outcome,
-    Patience,
     Postpone,
     Stop,
     Suspend,
+    TrailEntry,
     TrailOutcome,
+    Unreachable,
 )
+from pipeline_core.stages.stage import PLUGIN_TYPE, Stage, after, next_of
 from pipeline_core.states import JobState
 
 _STEP = table(Step)
 _DOCUMENT = table(JobDocument)
 
-
-class Refusal(Enum):
-    """Why a step could not be claimed."""
-
-    PAST = auto()
-    """The cursor is beyond this stage already: the rest of the chain may go on."""
-    VOID = auto()
-    """Someone else holds it, it is not due yet, or the message is of an older epoch: this chain ends here."""
+# Statements are built once: that takes as long as to execute them.
+_HELD = (
+    select(Job, Step.lease_owner)
+    .join(Step, Step.job_id == Job.id)
+    .where(Job.id == bindparam("of_job"), Job.epoch == bindparam("of_epoch"), Step.stage == bindparam("of_stage"))
+    .with_for_update()
+)
+_MOVE = (
+    update(_STEP)
+    .where(_STEP.c.job_id == bindparam("of_job"))
+    .values(
+        stage=bindparam("to_stage"),
+        pending_since=bindparam("since"),
+        due_at=bindparam("due"),
+        not_before=None,
+        publish_count=0,
+        claim_count=0,
+        lease_owner=None,
+        lease_until=None,
+        unreachable={},
+    )
+)
 
 
 class LeaseLost(Exception):
-    """Meanwhile the job was stopped, or someone else took the step over: what this worker did counts for nothing."""
+    """The job was stopped, or another worker took the step over: what this worker did must not be written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Goes:
-    """The chain goes on at this stage."""
+class AlreadyAdvanced:
+    """Not claimed: the cursor is beyond this stage already. The rest of the chain may go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwner:
+    """Not claimed: another worker holds the step, it is not due yet, or the message is of an older epoch. The chain ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The chain continues with this stage."""
 
     stage: Stage
 
@@ -74,19 +97,19 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
-class Rests:
-    """The chain ends here: the job is in the cluster, at its end, or waits for its step to fall due."""
+class Done:
+    """The chain ends: the job is in the cluster or has ended, or its step waits until it is due again."""
 
 
-Progress = Goes | Parked | Rests
+Progress = Continue | Parked | Done
 
 
 @again_if_contended
-def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
-    """Take the lease of a step for `owner`, a name that no other try has. Raises Unavailable."""
+def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | AlreadyAdvanced | NotOwner:
+    """Take the lease of a step for `owner`, a name that is used once only. Raises Unavailable."""
     with transaction() as session:
         row = session.execute(
-            steps.claiming(stage),
+            _claiming(stage),
             {
                 "of_job": job_id,
                 "of_epoch": epoch,
@@ -96,144 +119,155 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> Claim | Refusal:
             },
         ).one_or_none()
         if row is None:
-            return _refusal(session, job_id, epoch, stage)
+            pending = session.execute(select(Step.epoch, Step.stage).where(Step.job_id == job_id)).one_or_none()
+            return why_not_claimed((pending.epoch, Stage(pending.stage)) if pending else None, epoch, stage)
         plugins = snapshot.at(session, row.version)
-        asks = stage in PLUGIN_TYPE and plugins.of(PLUGIN_TYPE[stage])
-        return Claim(
+        has_plugins = stage in PLUGIN_TYPE and plugins.of(PLUGIN_TYPE[stage])
+        return ClaimedStep(
             job_id=job_id,
             epoch=epoch,
             stage=stage,
             owner=owner,
-            claims=row.claims,
+            claim_count=row.claim_count,
             kind=row.kind,
             user_id=row.user_id,
             namespace=row.namespace,
             attempt=row.attempt,
             request_id=row.request_id,
             header=row.header,
-            job=row.job,
+            submitted=row.document if stage is Stage.TRANSLATE else None,
+            taskset=None if stage is Stage.TRANSLATE else row.document,
             factors=row.factors,
             plugins=plugins,
-            unreachable=_read_patience(row.unreachable),
-            trail=_read_trail(session, job_id, stage) if asks else (),
+            unreachable=_read_unreachable(row.unreachable),
+            trail=_read_trail(session, job_id, stage) if has_plugins else (),
         )
 
 
-def _refusal(session: Session, job_id: str, epoch: int, stage: Stage) -> Refusal:
-    owed = session.execute(select(Step.epoch, Step.stage).where(Step.job_id == job_id)).one_or_none()
-    if owed and owed.epoch == epoch and Stage(owed.stage) in after(stage):
-        return Refusal.PAST
-    return Refusal.VOID
-
-
-def _read_trail(session: Session, job_id: str, stage: Stage) -> tuple[Entry, ...]:
-    rows = session.execute(
-        select(TrailEntry).where(TrailEntry.job_id == job_id, TrailEntry.stage == stage).order_by(TrailEntry.id)
-    ).scalars()
-    return tuple(
-        Entry(
-            plugin_key=row.plugin_key,
-            outcome=TrailOutcome(row.outcome),
-            started_at=row.started_at,
-            asking=row.asking,
-            attempts=row.attempts,
-            duration_ms=row.duration_ms,
-            decision=row.decision,
-            reason=row.reason,
-            factors=row.factors,
-            patch=row.patch,
+@cache
+def _claiming(stage: Stage) -> Select[Any]:
+    """The statement that takes the lease of a step and reads all that its stage needs to know."""
+    step = _STEP.c
+    lease_end = func.now() + bindparam("lease", type_=Interval)
+    claimed = (
+        update(_STEP)
+        .where(
+            step.job_id == bindparam("of_job"),
+            step.epoch == bindparam("of_epoch"),
+            step.stage == bindparam("of_stage"),
+            or_(step.lease_until.is_(None), step.lease_until < func.now()),
+            or_(step.not_before.is_(None), step.not_before <= func.now()),
         )
-        for row in rows
+        .values(
+            lease_owner=bindparam("owner"),
+            lease_until=lease_end,
+            due_at=lease_end,
+            claim_count=step.claim_count + 1,
+        )
+        .returning(step.job_id, step.claim_count, step.unreachable)
+        .cte("claimed")
+    )
+    document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
+    return (
+        select(
+            claimed.c.claim_count,
+            claimed.c.unreachable,
+            Job.kind,
+            Job.user_id,
+            Job.namespace,
+            Job.attempt,
+            Job.request_id,
+            JobDocument.header,
+            JobDocument.factors,
+            document.label("document"),
+            select(Registry.version).scalar_subquery().label("version"),
+        )
+        .join(Job, Job.id == claimed.c.job_id)
+        .join(JobDocument, JobDocument.job_id == claimed.c.job_id)
     )
 
 
+def why_not_claimed(pending: tuple[int, Stage] | None, epoch: int, stage: Stage) -> AlreadyAdvanced | NotOwner:
+    """Why the step of this epoch and stage could not be claimed; `pending` is the epoch and stage of the job's step."""
+    if pending and pending[0] == epoch and pending[1] in after(stage):
+        return AlreadyAdvanced()
+    return NotOwner()
+
+
+def progress_of(step: ClaimedStep, outcome: Outcome, plugins: Snapshot) -> Progress:
+    """How the chain of a job goes on after this outcome of its step, with these plugins registered."""
+    match outcome:
+        case Advance():
+            return Continue(next_of(after(step.stage), plugins, step.kind, step.header))
+        case Suspend():
+            return Parked(step.epoch + 1, (step.stage, *after(step.stage)))
+        case _:
+            return Done()
+
+
 @again_if_contended
-def renew(claim: Claim, entries: Sequence[Entry] = ()) -> None:
-    """Write down what a half-done stage has learnt so far, and hold its lease anew. Raises LeaseLost, Unavailable."""
+def renew(step: ClaimedStep, entries: Sequence[TrailEntry] = ()) -> None:
+    """Renew the lease of a claimed step, and write the trail entries of its plugin calls so far.
+
+    Raises LeaseLost, Unavailable.
+    """
     with transaction() as session:
         lease_end = func.now() + timedelta(seconds=settings().lease_seconds)
         renewed = session.execute(
             update(Step)
-            .where(Step.job_id == claim.job_id, Step.epoch == claim.epoch, Step.lease_owner == claim.owner)
+            .where(Step.job_id == step.job_id, Step.epoch == step.epoch, Step.lease_owner == step.owner)
             .values(lease_until=lease_end, due_at=lease_end)
             .returning(Step.job_id)
         ).one_or_none()
         if renewed is None:
-            raise LeaseLost(claim.job_id)
-        _write_trail(session, claim, entries)
+            raise LeaseLost(step.job_id)
+        _write_trail(session, step, entries)
 
 
 @again_if_contended
-def finish(claim: Claim, outcome: Outcome) -> Progress:
-    """Write down what came of a claimed stage and move the cursor, in one transaction.
+def finish(step: ClaimedStep, outcome: Outcome) -> Progress:
+    """Write the outcome of a claimed step and move the cursor, in one transaction.
 
-    Raises LeaseLost when the step is not this claim's any more, and then keeps nothing; Unavailable.
+    Raises LeaseLost when the step is no longer this owner's, and then writes nothing; Unavailable.
     """
     # The job is written once, at the end, whatever is read meanwhile.
     with transaction() as session, session.no_autoflush:
-        job = _lock(session, claim)
-        _write_trail(session, claim, getattr(outcome, "trail", ()))
-        progress = _write_outcome(session, job, claim, outcome)
-        failpoints.reach(Point.STAGE_FINISHING, claim.stage, claim.name)
+        job = _lock(session, step)
+        _write_trail(session, step, getattr(outcome, "trail", ()))
+        # Plugins may have been registered or removed since the step was claimed.
+        plugins = snapshot.current(session) if isinstance(outcome, Advance) else step.plugins
+        progress = progress_of(step, outcome, plugins)
+        _write_outcome(session, job, step, outcome, progress)
+        failpoints.reach(Point.STAGE_FINISHING, step.stage, step.name)
     return progress
 
 
-def _write_outcome(session: Session, job: Job, claim: Claim, outcome: Outcome) -> Progress:
-    match outcome:
-        case Advance():
-            return _advance(session, job, claim, outcome)
-        case Suspend():
-            return _suspend(session, job, claim, outcome)
-        case Stop():
-            lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=claim.header)
-        case Fail():
-            lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=claim.header)
-        case Postpone():
-            _postpone(session, job, outcome)
-        case Launched():
-            _launched(session, job, claim, outcome)
-    return Rests()
-
-
-def _lock(session: Session, claim: Claim) -> Job:
-    """The job and its step, both locked until the transaction's end. Raises LeaseLost when the step is not the claim's."""
-    held = session.execute(
-        steps.HELD, {"of_job": claim.job_id, "of_epoch": claim.epoch, "of_stage": claim.stage}
-    ).one_or_none()
-    if held is None or held.lease_owner != claim.owner:
-        raise LeaseLost(claim.job_id)
+def _lock(session: Session, step: ClaimedStep) -> Job:
+    """The job and its step, both locked until the transaction ends. Raises LeaseLost when another owner has the step."""
+    held = session.execute(_HELD, {"of_job": step.job_id, "of_epoch": step.epoch, "of_stage": step.stage}).one_or_none()
+    if held is None or held.lease_owner != step.owner:
+        raise LeaseLost(step.job_id)
     job: Job = held.Job
     return job
 
 
-def _write_trail(session: Session, claim: Claim, entries: Sequence[Entry]) -> None:
-    if not entries:
-        return
-    session.execute(
-        insert(TrailEntry),
-        [
-            {
-                "job_id": claim.job_id,
-                "epoch": claim.epoch,
-                "stage": claim.stage,
-                "plugin_key": entry.plugin_key,
-                "outcome": entry.outcome,
-                "started_at": entry.started_at,
-                "asking": entry.asking,
-                "attempts": entry.attempts,
-                "duration_ms": entry.duration_ms,
-                "decision": entry.decision,
-                "reason": entry.reason,
-                "factors": entry.factors,
-                "patch": entry.patch,
-            }
-            for entry in entries
-        ],
-    )
+def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outcome, progress: Progress) -> None:
+    match outcome, progress:
+        case Advance(), Continue(stage):
+            _advance(session, job, outcome, stage)
+        case Suspend(), _:
+            _suspend(session, job, step, outcome)
+        case Stop(), _:
+            lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=step.header)
+        case Fail(), _:
+            lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=step.header)
+        case Postpone(), _:
+            _postpone(session, job, outcome)
+        case Launched(), _:
+            _launched(session, job, step, outcome)
 
 
-def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes:
-    stage = next_of(after(claim.stage), snapshot.current(session), claim.kind, claim.header)
+def _advance(session: Session, job: Job, outcome: Advance, stage: Stage) -> None:
     if outcome.taskset is not None or outcome.factors is not None:
         changed = {"taskset": outcome.taskset, "factors": outcome.factors}
         session.execute(
@@ -247,19 +281,17 @@ def _advance(session: Session, job: Job, claim: Claim, outcome: Advance) -> Goes
     job.reason = ""
     moment = now()
     due = moment + timedelta(seconds=settings().wake_after_seconds)
-    session.execute(steps.MOVE, {"of_job": job.id, "to_stage": stage, "since": moment, "due": due})
-    return Goes(stage)
+    session.execute(_MOVE, {"of_job": job.id, "to_stage": stage, "since": moment, "due": due})
 
 
-def _suspend(session: Session, job: Job, claim: Claim, outcome: Suspend) -> Parked:
+def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) -> None:
     moment = now()
     job.suspended_by = outcome.plugin_key
     job.on_timeout = outcome.on_timeout
     if outcome.seconds is not None:
         job.suspended_until = moment + timedelta(seconds=outcome.seconds)
-    lifecycle.end_step(session, job)
-    lifecycle.transition(session, job, JobState.SUSPENDED, reason=outcome.reason, header=claim.header, moment=moment)
-    return Parked(job.epoch, (claim.stage, *after(claim.stage)))
+    lifecycle.remove_step(session, job)
+    lifecycle.transition(session, job, JobState.SUSPENDED, reason=outcome.reason, header=step.header, moment=moment)
 
 
 def _postpone(session: Session, job: Job, outcome: Postpone) -> None:
@@ -271,45 +303,71 @@ def _postpone(session: Session, job: Job, outcome: Postpone) -> None:
         .values(
             due_at=due,
             not_before=due,
-            sends=0,
-            claims=0,
+            publish_count=0,
+            claim_count=0,
             lease_owner=None,
             lease_until=None,
-            unreachable=_write_patience(outcome.unreachable),
+            unreachable=_write_unreachable(outcome.unreachable),
         )
     )
 
 
-def _launched(session: Session, job: Job, claim: Claim, outcome: Launched) -> None:
-    lifecycle.end_step(session, job)
+def _launched(session: Session, job: Job, step: ClaimedStep, outcome: Launched) -> None:
+    lifecycle.remove_step(session, job)
     job.cleanup_after = None
     job.stage = Stage.CLUSTER
     job.reason = ""
-    job.heard_at = now()
-    if claim.attempt:
-        rollup.forget_replicas(session, job)
-    rollup.apply(session, job, claim.job or {}, outcome.observation, header=claim.header)
+    job.last_observed_at = now()
+    if step.attempt:
+        rollup.delete_replicas(session, job)
+    rollup.apply(session, job, step.taskset or {}, outcome.observation, header=step.header)
 
 
-def _read_patience(raw: Mapping[str, Any]) -> dict[str, Patience]:
+def _read_trail(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
+    rows = session.execute(
+        select(TrailRow).where(TrailRow.job_id == job_id, TrailRow.stage == stage).order_by(TrailRow.id)
+    ).scalars()
+    return tuple(
+        TrailEntry(
+            plugin_key=row.plugin_key,
+            outcome=TrailOutcome(row.outcome),
+            started_at=row.started_at,
+            call_number=row.call_number,
+            attempts=row.attempts,
+            duration_ms=row.duration_ms,
+            decision=row.decision,
+            reason=row.reason,
+            factors=row.factors,
+            patch=row.patch,
+        )
+        for row in rows
+    )
+
+
+def _write_trail(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:
+    if entries:
+        of_step = {"job_id": step.job_id, "epoch": step.epoch, "stage": step.stage}
+        session.execute(
+            insert(TrailRow),
+            [{**of_step, **{name: getattr(entry, name) for name in TrailEntry.__slots__}} for entry in entries],
+        )
+
+
+def _read_unreachable(raw: Mapping[str, Any]) -> dict[str, Unreachable]:
     return {
-        key: Patience(since=datetime.fromisoformat(value["since"]), attempts=value["attempts"], rounds=value["rounds"])
-        for key, value in raw.items()
+        key: Unreachable(**{**value, "since": datetime.fromisoformat(value["since"])}) for key, value in raw.items()
     }
 
 
-def _write_patience(unreachable: Mapping[str, Patience]) -> dict[str, Any]:
-    return {
-        key: {"since": patience.since.isoformat(), "attempts": patience.attempts, "rounds": patience.rounds}
-        for key, patience in unreachable.items()
-    }
+def _write_unreachable(unreachable: Mapping[str, Unreachable]) -> dict[str, Any]:
+    return {key: {**asdict(value), "since": value.since.isoformat()} for key, value in unreachable.items()}
 
 
 @again_if_contended
 def due_steps(limit: int) -> list[wakeups.StepDue]:
-    """Steps that are owed and that no message seems to be under way for, their next look put off.
+    """Steps that are due and that no message seems to be on its way for; their `due_at` is put off.
 
-    Lost messages, dead workers, and plugins that are to be asked again all end here. Two sweeps at once share the rows.
+    Lost messages, dead workers, and plugins that are to be called again all end here. Two sweeps at once share the rows.
     """
     wait = settings().wake_after_seconds
     due = (
@@ -324,9 +382,9 @@ def due_steps(limit: int) -> list[wakeups.StepDue]:
             update(Step)
             .where(Step.job_id.in_(select(due.c.job_id)))
             .values(
-                sends=Step.sends + 1,
+                publish_count=Step.publish_count + 1,
                 # Each time a little later: a backlog must not be multiplied by those who wait in it.
-                due_at=func.now() + timedelta(seconds=wait) * func.power(2, func.least(Step.sends, 5)),
+                due_at=func.now() + timedelta(seconds=wait) * func.power(2, func.least(Step.publish_count, 5)),
             )
             .returning(Step.job_id, Step.epoch, Step.stage)
         ).all()

@@ -1,4 +1,4 @@
-"""The plan of a job: which plugins it would meet if it were submitted now, and why these. Nobody is asked, and nothing
+"""Explaining a job: which plugins would be called if it were submitted now, and why these. No plugin is called, and nothing
 is stored."""
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.selectors import Explanation
+from pipeline_core.selectors import SelectorExplanation
 from pipeline_core.settings import settings
-from pipeline_core.stages.choice import Choice, choose
-from pipeline_core.stages.order import PLUGIN_TYPE, STAGES, Stage
+from pipeline_core.stages.stage import PLUGIN_TYPE, STAGES, Choice, Stage, choose
 from pipeline_core.states import JobState
 
 STAND_IN_ID = f"j{'0' * 26}"
@@ -45,7 +44,7 @@ class PlannedPlugin:
     sequence: int
     runs: bool
     reason: str
-    selector: Explanation
+    selector: SelectorExplanation
     states: tuple[JobState, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class PlannedStage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class JobExplanation:
     """The way that a job would go, and the LifeHooks that would be told of it."""
 
     submission: Submission
@@ -108,14 +107,14 @@ class Plan:
         }
 
 
-def explain(session: Session, submission: Submission, actor: Actor) -> Plan:
+def explain(session: Session, submission: Submission, actor: Actor) -> JobExplanation:
     """The plan by the registry as it stands. Raises Forbidden when the actor may not submit for this user."""
     submission.require_user(actor)
-    return plan(submission, *snapshot.with_disabled(session))
+    return explanation(submission, *snapshot.with_disabled(session))
 
 
-def plan(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> Plan:
-    """The plan of a job. Whom a stage would ask is what the stage itself goes by (`stages.choice`)."""
+def explanation(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> JobExplanation:
+    """The plan of a job. Whom a stage would ask is what the stage itself goes by (`stages.stage`)."""
     header = submission.header_of(STAND_IN_ID)
     stages: list[PlannedStage] = []
     failed = Choice()
@@ -133,7 +132,7 @@ def plan(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> Plan:
             )
         )
         failed = failed if failed.fails else choice
-    return Plan(submission=submission, stages=tuple(stages), hooks=_hooks(header, plugins, disabled))
+    return JobExplanation(submission=submission, stages=tuple(stages), hooks=_hooks(header, plugins, disabled))
 
 
 def _outcome(stage: Stage, choice: Choice, submission: Submission) -> str:
@@ -143,10 +142,10 @@ def _outcome(stage: Stage, choice: Choice, submission: Submission) -> str:
         return f"The TaskSet goes to the cluster {settings().cluster_name}, {place}."
     if choice.fails:
         return f"The job fails: {choice.reason}"
-    if len(choice.asked) == 1:
-        return f"{choice.asked[0].key} is asked."
-    if choice.asked:
-        return f"{len(choice.asked)} plugins are {_SEVERAL[stage]}."
+    if len(choice.plugins) == 1:
+        return f"{choice.plugins[0].key} is asked."
+    if choice.plugins:
+        return f"{len(choice.plugins)} plugins are {_SEVERAL[stage]}."
     if stage is Stage.BIND:
         return f"{choice.reason} The cluster's default scheduler places the pods."
     return f"Nobody is asked. {choice.reason}"
@@ -157,7 +156,7 @@ def _candidates(
 ) -> tuple[PlannedPlugin, ...]:
     if stage not in PLUGIN_TYPE:
         return ()
-    asked = {plugin.key for plugin in choice.asked}
+    asked = {plugin.key for plugin in choice.plugins}
     return tuple(
         replace(plugin, runs=plugin.key in asked, reason="" if plugin.key in asked else plugin.reason or choice.reason)
         for plugin in _all(PLUGIN_TYPE[stage], header, plugins, disabled)

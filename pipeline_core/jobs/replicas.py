@@ -1,19 +1,33 @@
-"""What is recorded of jobs' replicas: read, brought up to date by what a cluster told, and written, for many jobs at once."""
+"""Replicas: what is known of them, how an observation changes that, and their retries.
+
+Reading and writing is for many jobs at once. A role's `retryPolicy` says how often, and after what delay, a failed replica is
+attempted again.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import JSON, Column, Text, bindparam, cast, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from pipeline_core.clusters.base import Observation, ReplicaReport
-from pipeline_core.database.models import JobDocument, Replica, table
-from pipeline_core.states import ReplicaState
+from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport
+from pipeline_core.common.clock import now
+from pipeline_core.database import transaction
+from pipeline_core.database.models import Job, JobDocument, Replica, table
+from pipeline_core.jobs import lifecycle
+from pipeline_core.stages.stage import Stage
+from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.taskset.document import Role
+from pipeline_core.taskset.document import roles as roles_of
+
+Reports = Mapping[tuple[str, int], ReplicaReport]
+"""The latest attempt of each replica, by role and index."""
 
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
@@ -30,8 +44,8 @@ def _rows(name: str, *columns: Column[Any]) -> Any:
     return found.render_derived(with_types=True)
 
 
-_TOLD = _rows("told", *_COLUMNS)
-_INSERT = insert(_REPLICA).from_select([column.name for column in _COLUMNS], select(_TOLD))
+_REPORTED = _rows("reported", *_COLUMNS)
+_INSERT = insert(_REPLICA).from_select([column.name for column in _COLUMNS], select(_REPORTED))
 _UPSERT = _INSERT.on_conflict_do_update(
     index_elements=_KEY,
     set_={column.name: _INSERT.excluded[column.name] for column in _COLUMNS if column.name not in _KEY},
@@ -42,7 +56,7 @@ _UPDATE = (
     .where(_DOCUMENT.c.job_id == _CHANGED.c.job_id)
     .values({name: func.coalesce(_CHANGED.c[name], _DOCUMENT.c[name]) for name in ("roles", "platform")})
 )
-_RECORDED = (
+_KNOWN = (
     select(_DOCUMENT.c.job_id, cast(_DOCUMENT.c.roles, Text), cast(_DOCUMENT.c.platform, Text), *_COLUMNS[1:])
     .outerjoin(_REPLICA, _REPLICA.c.job_id == _DOCUMENT.c.job_id)
     .where(_DOCUMENT.c.job_id.in_(bindparam("job_ids", expanding=True)))
@@ -51,52 +65,56 @@ _RECORDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """The states of a job's roles, what only its cluster knows, and the latest try of each replica."""
+class KnownReplicas:
+    """What is known of a job's replicas: the roles' states, the platform's own information, each one's latest attempt."""
 
     roles: Mapping[str, ReplicaState]
     platform: Mapping[str, Any] | None
-    known: dict[tuple[str, int], ReplicaReport]
+    reports: dict[tuple[str, int], ReplicaReport]
 
-    def take(self, observation: Observation) -> list[ReplicaReport]:
-        """Take in what was told; the reports that are to be written."""
-        told = [one for one in observation.replicas if newer(self.known.get((one.role, one.index)), one)]
-        changed = [one for one in told if self.known.get((one.role, one.index)) != one]
-        self.known.update({(one.role, one.index): one for one in told})
+    def merge(self, observation: Observation) -> list[ReplicaReport]:
+        """Take over what is newer in the observation; the reports that changed."""
+        newer = [one for one in observation.replicas if is_newer(one, self.reports.get((one.role, one.index)))]
+        changed = [one for one in newer if self.reports.get((one.role, one.index)) != one]
+        self.reports.update({(one.role, one.index): one for one in newer})
         return changed
 
 
-def newer(known: ReplicaReport | None, told: ReplicaReport) -> bool:
-    """Whether `told` says more than what is known: observations may arrive in any order, and states never go back."""
-    if known is None:
+def is_newer(report: ReplicaReport, known: ReplicaReport | None) -> bool:
+    """Whether a report takes the place of the known one: observations come in any order, and states never go back.
+
+    A later attempt takes the place of an earlier one. Within an attempt a state takes the place of an equal or earlier one,
+    and nothing takes the place of an end.
+    """
+    if known is None or report.attempt > known.attempt:
         return True
-    return (told.attempt, _RANK.get(told.state, _ENDED)) >= (known.attempt, _RANK.get(known.state, _ENDED)) and not (
-        known.state.ended and told.attempt == known.attempt
-    )
+    if report.attempt < known.attempt or known.state.ended:
+        return False
+    return _RANK.get(report.state, _ENDED) >= _RANK.get(known.state, _ENDED)
 
 
-def read(session: Session, job_ids: Collection[str]) -> dict[str, Record]:
-    """The records of these jobs."""
-    found: dict[str, Record] = {}
-    for job_id, roles, platform, *replica in session.execute(_RECORDED, {"job_ids": list(job_ids)}):
+def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]:
+    """What is known of the replicas of these jobs."""
+    found: dict[str, KnownReplicas] = {}
+    for job_id, roles, platform, *replica in session.execute(_KNOWN, {"job_ids": list(job_ids)}):
         if job_id not in found:
             states = {name: ReplicaState(state) for name, state in (json.loads(roles or "null") or {}).items()}
-            found[job_id] = Record(states, json.loads(platform or "null"), {})
+            found[job_id] = KnownReplicas(states, json.loads(platform or "null"), {})
         if replica[0] is not None:
             report = _report(replica)
-            found[job_id].known[report.role, report.index] = report
+            found[job_id].reports[report.role, report.index] = report
     return found
 
 
 def write(session: Session, changed: Mapping[str, Collection[ReplicaReport]]) -> None:
-    """Write down these reports, by job."""
+    """Write these reports, by job."""
     rows = [_row(job_id, report) for job_id, reports in changed.items() for report in reports]
     if rows:
         session.execute(_UPSERT, {"rows": rows})
 
 
 def write_documents(session: Session, changes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write down what is new of jobs' `roles` and `platform`; what is not among a job's changes stays."""
+    """Write changes of jobs' `roles` and `platform`; what is not among a job's changes stays."""
     rows = [{"job_id": job_id, **change} for job_id, change in changes.items() if change]
     if rows:
         session.execute(_UPDATE, {"rows": rows})
@@ -114,3 +132,90 @@ def _row(job_id: str, report: ReplicaReport) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(report, name) for name in _FIELDS[1:]}
     times = {name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}
     return {**row, **times, "job_id": job_id, "diagnostics": report.diagnostics.replace("\0", "")}
+
+
+def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:
+    """A replica's state as it counts for its role: one that failed and will be retried is still running."""
+    if report is None:
+        return ReplicaState.WAITING
+    if report.state is ReplicaState.FAILED and role.retry.allows(report.attempt):
+        return ReplicaState.RUNNING
+    return report.state
+
+
+def next_retry_at(document: Mapping[str, Any], reports: Reports, states: Mapping[str, ReplicaState]) -> datetime | None:
+    """When the next retry of a failed replica is due; None when there is none.
+
+    `states` are the roles' states: replicas of a role that has ended are not refailed.
+    """
+    roles = {role.name: role for role in roles_of(document)}
+    times = [
+        _retry_at(roles[report.role], report)
+        for report in reports.values()
+        if report.role in roles and _is_retried(roles[report.role], states[report.role], report)
+    ]
+    return min(times, default=None)
+
+
+def _is_retried(role: Role, state: ReplicaState, failed: ReplicaReport | Replica) -> bool:
+    """Whether a replica will be retried, while its role is in this state."""
+    return not state.ended and failed.state == ReplicaState.FAILED and role.retry.allows(failed.attempt)
+
+
+def _retry_at(role: Role, failed: ReplicaReport | Replica) -> datetime:
+    return (failed.finished_at or now()) + timedelta(seconds=role.retry.delay)
+
+
+def due_retries(limit: int) -> list[str]:
+    """Jobs with a replica whose retry is due."""
+    with transaction() as session:
+        return list(
+            session.scalars(select(Job.id).where(Job.retry_at <= func.now()).order_by(Job.retry_at).limit(limit))
+        )
+
+
+def begin_retries(job_id: str) -> LaunchRequest | None:
+    """Begin the next attempt of each replica whose retry is due: the launch to request, None when there is nothing to do.
+
+    The intent is committed first: whoever finds it, and the cluster without those attempts, launches them.
+    """
+    with transaction() as session:
+        job = lifecycle.lock(session, job_id)
+        if job.stage != Stage.CLUSTER or JobState(job.state).final or job.retry_at is None or job.retry_at > now():
+            return None
+        document = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job_id)) or {}
+        states = session.scalar(select(JobDocument.roles).where(JobDocument.job_id == job_id)) or {}
+        roles = {role.name: role for role in roles_of(document)}
+        rows = session.scalars(select(Replica).where(Replica.job_id == job_id)).all()
+        later = []
+        for row in rows:
+            role, state = roles[row.role], ReplicaState(states.get(row.role, ReplicaState.WAITING))
+            if not _is_retried(role, state, row):
+                continue
+            at = _retry_at(role, row)
+            if at > now():
+                later.append(at)
+                continue
+            row.attempt += 1
+            row.state, row.reason, row.diagnostics = ReplicaState.WAITING, "", ""
+            row.exit_code = row.started_at = row.finished_at = None
+            job.retried += 1
+        job.retry_at = min(later, default=None)
+        session.flush()
+        return _launch(session, job, document)
+
+
+def missing_attempts(session: Session, job: Job, observation: Observation) -> LaunchRequest | None:
+    """The launch to request when the cluster does not know of an attempt that was begun; else None."""
+    observed = {(report.role, report.index): report.attempt for report in observation.replicas}
+    rows = session.scalars(select(Replica).where(Replica.job_id == job.id, Replica.state == ReplicaState.WAITING)).all()
+    if all(observed.get((row.role, row.index), -1) >= row.attempt for row in rows):
+        return None
+    document = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job.id)) or {}
+    return _launch(session, job, document)
+
+
+def _launch(session: Session, job: Job, document: Mapping[str, Any]) -> LaunchRequest:
+    rows = session.scalars(select(Replica).where(Replica.job_id == job.id))
+    attempts = [ReplicaKey(row.role, row.index, row.attempt) for row in rows if not ReplicaState(row.state).ended]
+    return LaunchRequest(job.id, job.namespace, job.user_id, document, job.attempt, tuple(sorted(attempts)))

@@ -1,4 +1,4 @@
-"""What the replicas of a job left behind: taken from the cluster once they have ended, and kept with the job."""
+"""Results: what the replicas of a job left, collected from the cluster once they have ended, and kept with the job."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ MAX_JOB_METRICS = 32 * MAX_METRICS
 """Bytes of the metrics of all replicas of a job together."""
 
 
-def collect(job_id: str) -> Results:
-    """What an ended job's replicas left behind, those that left nothing aside: as it is kept, or else from the cluster, to
-    be kept from now on. Harmless at any time, for any job.
+def get(job_id: str) -> Results:
+    """The results of an ended job's replicas, but for those that left none: as kept, or else collected from the cluster.
 
-    Raises ClusterUnavailable, Unavailable.
+    Harmless at any time, for any job. Raises ClusterUnavailable, Unavailable.
     """
-    # Cleaning up may keep it and clear the cluster between the first look and the asking.
-    return _kept(job_id) or keep(job_id) or _kept(job_id)
+    # A cleanup may collect them and clear the cluster between the first query and the collection.
+    return _kept(job_id) or collect(job_id) or _kept(job_id)
 
 
 def _kept(job_id: str) -> Results:
@@ -40,8 +39,8 @@ def _kept(job_id: str) -> Results:
 
 
 @again_if_contended
-def keep(job_id: str) -> Results:
-    """Ask the cluster what an ended job left behind, and keep it; what is kept already stays as it is.
+def collect(job_id: str) -> Results:
+    """Collect an ended job's results from the cluster, and keep them; what is kept already stays as it is.
 
     Costs nothing in the database when there is nothing. Raises ClusterUnavailable, Unavailable.
     """
@@ -58,7 +57,7 @@ def keep(job_id: str) -> Results:
 
 
 def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
-    """What is kept of each of these jobs, by role and index; jobs of which nothing is are left out."""
+    """The kept results of each of these jobs, by role and index; jobs without any are left out."""
     found: dict[str, list[JobResult]] = defaultdict(list)
     query = select(JobResult).where(JobResult.job_id.in_(job_ids))
     for result in session.scalars(query.order_by(JobResult.job_id, JobResult.role, JobResult.index)):
@@ -67,11 +66,11 @@ def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
 
 
 def _within_bounds(found: Iterable[ReplicaResult]) -> Iterator[ReplicaResult]:
-    """The results, without the metrics of those that come when there is enough."""
-    room = MAX_JOB_METRICS
+    """The results, without the metrics of those that exceed MAX_JOB_METRICS."""
+    left = MAX_JOB_METRICS
     for result in found:
-        room -= len(result.metrics or b"")
-        if result.metrics is None or room >= 0:
+        left -= len(result.metrics or b"")
+        if result.metrics is None or left >= 0:
             yield result
         else:
             problem = f"the job has left more than {MAX_JOB_METRICS} bytes in {METRICS_FILE}, which is all that is kept"
@@ -79,17 +78,17 @@ def _within_bounds(found: Iterable[ReplicaResult]) -> Iterator[ReplicaResult]:
 
 
 def row(job_id: str, result: ReplicaResult) -> dict[str, Any]:
-    """How a result is kept: read, and with what is wrong with it in its place when it cannot be."""
+    """How a result is kept: as read, or with the reason why it cannot be read."""
     output, problem = None, result.output_problem
     metrics, metrics_problem = None, result.metrics_problem
     try:
         output = None if result.output is None else read_output(result.output)
-    except Unfit as fault:
-        problem = str(fault)
+    except Unfit as error:
+        problem = str(error)
     try:
         metrics = None if result.metrics is None else read_metrics(result.metrics)
-    except Unfit as fault:
-        metrics_problem = str(fault)
+    except Unfit as error:
+        metrics_problem = str(error)
     return {
         "job_id": job_id,
         "role": result.role,

@@ -1,9 +1,9 @@
-"""From what the cluster says to what the job is: replicas, roles, the verdict, and the events that follow."""
+"""The roll-up: from what a cluster reports of replicas to the states of roles and of the job, and the events that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,9 +17,9 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
-from pipeline_core.jobs import lifecycle, replicas, retries
-from pipeline_core.jobs.replicas import Record
-from pipeline_core.stages.order import Stage
+from pipeline_core.jobs import lifecycle, replicas
+from pipeline_core.jobs.replicas import KnownReplicas, Reports
+from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import retry_policy
 from pipeline_core.taskset.document import roles as roles_of
@@ -28,9 +28,70 @@ from pipeline_core.taskset.rollup import RollUp, roll_up
 _DOCUMENT = table(JobDocument)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What follows for a job from its replicas.
+
+    `state` is the final state that it reaches, None while it goes on; with `next_attempt` the whole TaskSet is launched again
+    instead of failing. `started_at` is the first start of a replica, `finished_at` the last end. `unneeded` are replicas that a
+    decided role no longer needs. `retry_at` is when the next retry of a replica is due.
+    """
+
+    state: JobState | None = None
+    next_attempt: bool = False
+    reason: str = ""
+    exit_code: int | None = None
+    exit_diagnostics: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    retry_at: datetime | None = None
+    unneeded: tuple[ReplicaKey, ...] = ()
+
+
+def decide(document: Mapping[str, Any], reports: Reports, result: RollUp, attempt: int) -> Decision:
+    """What follows for a job in its job attempt `attempt`, from its TaskSet and the roll-up of its replicas."""
+    started_at = min((report.started_at for report in reports.values() if report.started_at), default=None)
+    unneeded = tuple(
+        ReplicaKey(role, index, reports[role, index].attempt)
+        for role, index in sorted(result.stop)
+        if (role, index) in reports
+    )
+    if result.verdict is None:
+        retry_at = replicas.next_retry_at(document, reports, result.roles)
+        return Decision(started_at=started_at, retry_at=retry_at, unneeded=unneeded)
+    state = JobState(result.verdict.state.value)
+    failed = first_failed(document, reports.values())
+    next_attempt = state is JobState.FAILED and retry_policy(document).allows(attempt)
+    return Decision(
+        state=state,
+        next_attempt=next_attempt,
+        reason=_failure_reason(failed) if state is JobState.FAILED else "",
+        exit_code=0 if state is JobState.SUCCEEDED else failed.exit_code if failed else None,
+        exit_diagnostics=failed.diagnostics if failed and state is JobState.FAILED else "",
+        started_at=started_at,
+        finished_at=max((report.finished_at for report in reports.values() if report.finished_at), default=None),
+        # A job that ends is cleaned up as a whole.
+        unneeded=unneeded if next_attempt else (),
+    )
+
+
+def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
+    """The first failed replica by the order of roles and by index: its exit code and log are the job's."""
+    order = {role.name: place for place, role in enumerate(roles_of(document))}
+    failed = [report for report in reports if report.state is ReplicaState.FAILED]
+    return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
+
+
+def _failure_reason(failed: ReplicaReport | None) -> str:
+    if failed is None:
+        return "too few replicas succeeded"
+    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
+    return f"{failed.role}-{failed.index} failed: {failed.reason or 'Error'}{code}"
+
+
 @again_if_contended
 def observe(job_id: str) -> None:
-    """Ask the cluster how a job fares, and write down what it says. Harmless at any time, for any job.
+    """Ask the cluster for an observation of a job, and apply it. Harmless at any time, for any job.
 
     Raises ClusterUnavailable, Unavailable.
     """
@@ -40,7 +101,7 @@ def observe(job_id: str) -> None:
         job = session.execute(select(Job).where(Job.id == job_id).with_for_update(key_share=True)).scalar_one_or_none()
         if job is None:
             return
-        if JobState(job.state).final and (job.cleanup == Cleanup.DONE or job.kept_until) and _runs(observation):
+        if JobState(job.state).final and (job.cleanup == Cleanup.DONE or job.kept_until) and _is_running(observation):
             wakeups.after_commit(session, wakeups.CleanupDue(job_id))
             job.cleanup, job.kept_until = Cleanup.PENDING, None
         if JobState(job.state).final or job.stage != Stage.CLUSTER:
@@ -48,98 +109,84 @@ def observe(job_id: str) -> None:
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
         if observation is None:
             observation = _lost(session, job)
+        unneeded: tuple[ReplicaKey, ...] = ()
         if observation.attempt == job.attempt:
-            job.heard_at = now()
-            needless = apply(session, job, document, observation)
-        else:
-            needless = ()
-        absent = retries.absent(session, job, observation) if job.retried else None
-    if needless:
-        cluster().delete(job_id, needless)
-    if absent:
-        # Whoever wrote down that they are tried again died before it told the cluster.
-        cluster().launch(absent)
+            job.last_observed_at = now()
+            unneeded = apply(session, job, document, observation)
+        missing = replicas.missing_attempts(session, job, observation) if job.retried else None
+    if unneeded:
+        cluster().delete(job_id, unneeded)
+    if missing:
+        # The worker that began these replica attempts died before it launched them.
+        cluster().launch(missing)
 
 
-def take_in(job_ids: Collection[str]) -> list[str]:
-    """Write down what the cluster's watch has told of these jobs; those of them that have to be observed.
-
-    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterUnavailable, Unavailable.
-    """
-    told = {job_id: found for job_id in job_ids if (found := cluster().cached_observation(job_id))}
-    if told:
-        for job_id, needless in _write_down(told).items():
-            cluster().delete(job_id, needless)
-    return [job_id for job_id in job_ids if job_id not in told]
-
-
-@again_if_contended
-def _write_down(told: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, ...]]:
-    """Observations of many jobs; the replicas of each that are needed no more.
-
-    None of the jobs counts as heard of: what the watch does not tell, the reconcile asks for all the same.
-    """
-    with transaction() as session:
-        running = (
-            select(Job)
-            .where(Job.id.in_(told), Job.stage == Stage.CLUSTER, Job.finished_at.is_(None))
-            .order_by(Job.id)
-            .with_for_update(key_share=True)
-        )
-        jobs = [job for job in session.scalars(running) if job.attempt == told[job.id].attempt]
-        found = replicas.read(session, [job.id for job in jobs]) if jobs else {}
-        changed = {job.id: reports for job in jobs if (reports := found[job.id].take(told[job.id]))}
-        replicas.write(session, changed)
-        query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
-        documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
-        results = {
-            job_id: _roll_up(document, found[job_id].known, found[job_id].roles)
-            for job_id, document in documents.items()
-        }
-        replicas.write_documents(
-            session, {job_id: _changes(found[job_id], result, told[job_id]) for job_id, result in results.items()}
-        )
-        # All jobs are written at the end, together.
-        with session.no_autoflush:
-            return {
-                job.id: needless
-                for job in jobs
-                if job.id in changed
-                and (
-                    needless := _judge(
-                        session, job, documents[job.id], found[job.id].known, results[job.id], None, False
-                    )
-                )
-            }
-
-
-def try_replicas_again(job_id: str) -> None:
-    """Launch the tries of a job's replicas that are due. Raises ClusterUnavailable, Unavailable."""
-    unit = retries.begin(job_id)
-    if unit is not None:
-        cluster().launch(unit)
-        observe(job_id)
-
-
-def _runs(observation: Observation | None) -> bool:
-    """Whether something of a job is still to end: a launch that came late, and whose worker died before it learnt that
-    the job was stopped, is found by this."""
+def _is_running(observation: Observation | None) -> bool:
+    """Whether something of an ended job runs: a late launch, whose worker died before it found the job stopped."""
     return observation is not None and any(not replica.state.ended for replica in observation.replicas)
 
 
 def _lost(session: Session, job: Job) -> Observation:
-    """What to make of a job that the cluster knows nothing of: its replicas were deleted behind our back."""
-    known = replicas.read(session, [job.id])[job.id].known
+    """The observation of a job that the cluster does not know: its replicas were deleted behind the service's back."""
+    reports = replicas.read(session, [job.id])[job.id].reports
     return Observation(
         job.id,
         job.attempt,
         tuple(
-            replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
-            if not report.state.ended
-            else report
-            for report in known.values()
+            report
+            if report.state.ended
+            else replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
+            for report in reports.values()
         ),
     )
+
+
+def apply_cached_observations(job_ids: Collection[str]) -> list[str]:
+    """Apply what the cluster's watch has cached of these jobs; those of which it has nothing, which are to be observed.
+
+    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterUnavailable, Unavailable.
+    """
+    cached = {job_id: found for job_id in job_ids if (found := cluster().cached_observation(job_id))}
+    if cached:
+        for job_id, unneeded in _apply_all(cached).items():
+            cluster().delete(job_id, unneeded)
+    return [job_id for job_id in job_ids if job_id not in cached]
+
+
+@again_if_contended
+def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, ...]]:
+    """Apply observations of many jobs; the unneeded replicas of each.
+
+    `last_observed_at` stays: what a watch has missed, the reconcile tick finds all the same.
+    """
+    with transaction() as session:
+        launched = (
+            select(Job)
+            .where(Job.id.in_(observations), Job.stage == Stage.CLUSTER, Job.finished_at.is_(None))
+            .order_by(Job.id)
+            .with_for_update(key_share=True)
+        )
+        jobs = [job for job in session.scalars(launched) if job.attempt == observations[job.id].attempt]
+        known = replicas.read(session, [job.id for job in jobs]) if jobs else {}
+        changed = {job.id: reports for job in jobs if (reports := known[job.id].merge(observations[job.id]))}
+        replicas.write(session, changed)
+        query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
+        documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
+        results = {job_id: _roll_up(document, known[job_id]) for job_id, document in documents.items()}
+        replicas.write_documents(
+            session,
+            {job_id: _changes(known[job_id], result, observations[job_id]) for job_id, result in results.items()},
+        )
+        unneeded = {}
+        # All jobs are written at the end, together.
+        with session.no_autoflush:
+            for job in jobs:
+                if job.id in changed:
+                    decision = decide(documents[job.id], known[job.id].reports, results[job.id], job.attempt)
+                    _write_decision(session, job, documents[job.id], decision, known[job.id].reports)
+                    if decision.unneeded:
+                        unneeded[job.id] = decision.unneeded
+        return unneeded
 
 
 def apply(
@@ -150,112 +197,94 @@ def apply(
     *,
     header: Mapping[str, Any] | None = None,
 ) -> tuple[ReplicaKey, ...]:
-    """Write down an observation of a locked job, with the states that follow from it.
+    """Write an observation of a locked job, with the states that follow from it.
 
-    The replicas that a decided role needs no more, for the caller to delete once the transaction has committed.
+    The replicas that a decided role no longer needs, for the caller to delete once the transaction has committed.
     """
-    record = replicas.read(session, [job.id])[job.id]
-    replicas.write(session, {job.id: record.take(observation)})
-    result = _roll_up(document, record.known, record.roles)
-    replicas.write_documents(session, {job.id: _changes(record, result, observation)})
-    return _judge(session, job, document, record.known, result, header, observation.cleared)
+    known = replicas.read(session, [job.id])[job.id]
+    replicas.write(session, {job.id: known.merge(observation)})
+    result = _roll_up(document, known)
+    replicas.write_documents(session, {job.id: _changes(known, result, observation)})
+    decision = decide(document, known.reports, result, job.attempt)
+    _write_decision(session, job, document, decision, known.reports, header=header, cleared=observation.cleared)
+    return decision.unneeded
 
 
-def _changes(record: Record, result: RollUp, observation: Observation) -> dict[str, Any]:
+def _changes(known: KnownReplicas, result: RollUp, observation: Observation) -> dict[str, Any]:
     """What is new beside the replicas."""
     return {
-        **({"roles": dict(result.roles)} if result.roles != record.roles else {}),
-        **({"platform": dict(observation.platform)} if observation.platform not in ({}, record.platform) else {}),
+        **({"roles": dict(result.roles)} if result.roles != known.roles else {}),
+        **({"platform": dict(observation.platform)} if observation.platform not in ({}, known.platform) else {}),
     }
 
 
-def _roll_up(
-    document: Mapping[str, Any], known: Mapping[tuple[str, int], ReplicaReport], before: Mapping[str, ReplicaState]
-) -> RollUp:
+def _roll_up(document: Mapping[str, Any], known: KnownReplicas) -> RollUp:
     roles = roles_of(document)
     states = {
-        role.name: [retries.counted(role, known.get((role.name, index))) for index in range(role.replicas)]
+        role.name: [replicas.counted(role, known.reports.get((role.name, index))) for index in range(role.replicas)]
         for role in roles
     }
-    return roll_up(roles, states, before)
+    return roll_up(roles, states, known.roles)
 
 
-def _judge(
+def _write_decision(
     session: Session,
     job: Job,
     document: Mapping[str, Any],
-    known: Mapping[tuple[str, int], ReplicaReport],
-    result: RollUp,
-    header: Mapping[str, Any] | None,
-    cleared: bool,
-) -> tuple[ReplicaKey, ...]:
-    started = [report.started_at for report in known.values() if report.started_at]
-    if started and job.state == JobState.WAITING:
+    decision: Decision,
+    reports: Reports,
+    *,
+    header: Mapping[str, Any] | None = None,
+    cleared: bool = False,
+) -> None:
+    if decision.started_at and job.state == JobState.WAITING:
         lifecycle.transition(session, job, JobState.RUNNING, reason="", header=header)
-        job.started_at = min(started)
-    needless = tuple(
-        ReplicaKey(role, index, known[role, index].attempt)
-        for role, index in sorted(result.stop)
-        if (role, index) in known
-    )
-    job.retry_at = None
-    if result.verdict is None:
-        job.retry_at = retries.next_at(document, known, result.roles)
-        return needless
-    verdict = result.verdict.state
-    failed = first_failed(document, known.values())
-    reason = _reason(failed) if verdict is ReplicaState.FAILED else ""
-    if verdict is ReplicaState.FAILED and retry_policy(document).allows(job.attempt):
-        _try_again(session, job, document, reason)
-        return needless
-    job.exit_code = 0 if verdict is ReplicaState.SUCCEEDED else failed.exit_code if failed else None
-    job.exit_diagnostics = failed.diagnostics if failed and verdict is ReplicaState.FAILED else ""
-    lifecycle.transition(session, job, JobState(verdict.value), reason=reason, header=header)
-    job.finished_at = max(
-        (report.finished_at for report in known.values() if report.finished_at), default=job.finished_at
-    )
-    if job.state == JobState.SUCCEEDED and cleared:
+        job.started_at = decision.started_at
+    job.retry_at = decision.retry_at
+    if decision.state is None:
+        return
+    if decision.next_attempt:
+        _enqueue_next_attempt(session, job, document, decision.reason)
+        return
+    job.exit_code = decision.exit_code
+    job.exit_diagnostics = decision.exit_diagnostics
+    lifecycle.transition(session, job, decision.state, reason=decision.reason, header=header)
+    job.finished_at = decision.finished_at or job.finished_at
+    if decision.state is JobState.SUCCEEDED and cleared:
         job.cleanup = Cleanup.DONE
     else:
         wakeups.after_commit(session, wakeups.CleanupDue(job.id))
-    if not all(report.state.ended for report in known.values()):
+    if not all(report.state.ended for report in reports.values()):
         stop_replicas(session, job)
-    return ()
 
 
-def _try_again(session: Session, job: Job, document: Mapping[str, Any], reason: str) -> None:
-    """Another attempt of the whole TaskSet is owed, after its policy's delay. The job keeps its state meanwhile."""
+def _enqueue_next_attempt(session: Session, job: Job, document: Mapping[str, Any], reason: str) -> None:
+    """Enqueue another launch of the whole TaskSet, after its policy's delay. The job keeps its state meanwhile."""
     delay = retry_policy(document).delay
     job.attempt += 1
     job.retried += 1
     job.stage = Stage.LAUNCH
     job.reason = f"Attempt {job.attempt} failed ({reason}); the next one begins after {delay:g} s."
     stop_replicas(session, job)
-    lifecycle.owe_step(session, job, Stage.LAUNCH, now(), delay=delay)
+    lifecycle.enqueue_step(session, job, Stage.LAUNCH, now(), delay=delay)
 
 
-def forget_replicas(session: Session, job: Job) -> None:
-    """Make room for the replicas of another attempt."""
+def retry_replicas(job_id: str) -> None:
+    """Launch the replica attempts of a job that are due. Raises ClusterUnavailable, Unavailable."""
+    launch = replicas.begin_retries(job_id)
+    if launch is not None:
+        cluster().launch(launch)
+        observe(job_id)
+
+
+def delete_replicas(session: Session, job: Job) -> None:
+    """Delete what is known of the replicas, before those of another job attempt."""
     session.execute(delete(Replica).where(Replica.job_id == job.id))
     session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(roles=None))
 
 
-def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
-    """The first failed replica by the order of roles and by index: its exit code and log are the job's."""
-    order = {role.name: place for place, role in enumerate(roles_of(document))}
-    failed = [report for report in reports if report.state is ReplicaState.FAILED]
-    return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
-
-
-def _reason(failed: ReplicaReport | None) -> str:
-    if failed is None:
-        return "too few replicas succeeded"
-    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    return f"{failed.role}-{failed.index} failed: {failed.reason or 'Error'}{code}"
-
-
 def stop_replicas(session: Session, job: Job) -> None:
-    """Mark the replicas that a verdict or a stop ends."""
+    """Mark the replicas as stopped that have not ended, when the job ends."""
     session.execute(
         update(Replica)
         .where(Replica.job_id == job.id, Replica.state.in_([state for state in ReplicaState if not state.ended]))
@@ -263,14 +292,14 @@ def stop_replicas(session: Session, job: Job) -> None:
     )
 
 
-def unheard(older_than: datetime, limit: int) -> list[str]:
-    """Launched jobs that were not heard of since that time, the longest unheard first."""
+def stale(older_than: datetime, limit: int) -> list[str]:
+    """Launched jobs that were last observed before that time, the longest ago first."""
     with transaction() as session:
         return list(
             session.execute(
                 select(Job.id)
-                .where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None), Job.heard_at < older_than)
-                .order_by(Job.heard_at)
+                .where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None), Job.last_observed_at < older_than)
+                .order_by(Job.last_observed_at)
                 .limit(limit)
             ).scalars()
         )

@@ -1,4 +1,4 @@
-"""Submitting: a job is checked as a whole, then stored with its first event and the step that it owes."""
+"""Submission: a job is checked as a whole, then stored with its first event and its first step."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from pipeline_core.errors import Conflict, Forbidden, MissingParameter
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
-from pipeline_core.stages import pod_rules
-from pipeline_core.stages.choice import next_of
-from pipeline_core.stages.order import STAGES
+from pipeline_core.stages.stage import STAGES, next_of
+from pipeline_core.stages.tasksets import check_submitted
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.schema import allowed_namespace
@@ -82,7 +81,7 @@ class Submission:
         Raises WrongParameter when this installation does not run such a one.
         """
         schema.check_size(taskset)
-        pod_rules.check_submitted(taskset)
+        check_submitted(taskset)
         return cls(
             user_id=user_id,
             name=name,
@@ -147,7 +146,7 @@ def _namespace(job: Mapping[str, Any], named: str) -> str:
     if job["kind"] == document.KIND:
         schema.check(job)
         schema.check_size(job)
-        pod_rules.check_submitted(job)
+        check_submitted(job)
         chosen = document.namespace(job) or named
     return allowed_namespace(chosen or settings().namespaces[0], "jobNameSpace")
 
@@ -161,7 +160,7 @@ def submit(
     raw_hash: str = "",
     retry_of: str | None = None,
 ) -> str:
-    """Store the job, with its first event and the step that it owes, in one transaction; its ID.
+    """Store the job, with its first event and its first step, in one transaction; its ID.
 
     The same `idempotency_key` of the same token gives the ID of the job that it first gave, and stores nothing; it
     raises Conflict when `raw_hash`, a digest of the request's body, is another. Raises Forbidden when the actor may
@@ -187,7 +186,7 @@ def store(
     retry_of: str | None = None,
     run_id: str | None = None,
 ) -> None:
-    """Store the job, with its first event and the step that it owes, in the caller's transaction.
+    """Store the job, with its first event and its first step, in the caller's transaction.
 
     `job_id` is a new one, and `run_id` the run of a flow that the job is a task of.
     """
@@ -195,7 +194,7 @@ def store(
     header = submission.header_of(job_id)
     # A stage that nothing matches costs nothing, the first one too.
     stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
-    lifecycle.begin(
+    lifecycle.create(
         session,
         {
             "id": job_id,

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.database.models import Delivery, Event, TrailEntry
+from pipeline_core.database.models import Delivery, Event, TrailRow
 from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
 
@@ -26,7 +26,7 @@ _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
 def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
     """Every plugin call of a job and every resume, in order. Raises NotFound."""
     visible(session, job_id, actor)
-    entries = session.scalars(select(TrailEntry).where(TrailEntry.job_id == job_id).order_by(TrailEntry.id))
+    entries = session.scalars(select(TrailRow).where(TrailRow.job_id == job_id).order_by(TrailRow.id))
     return [{**views.trail_entry(entry), "patch": masked_patch(entry.patch)} for entry in entries]
 
 

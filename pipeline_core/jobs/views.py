@@ -9,7 +9,7 @@ from sqlalchemy import Row
 from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core.common.clock import rfc3339
-from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, TrailEntry
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, TrailRow
 
 LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.id,
@@ -44,12 +44,12 @@ def summary(job: Row[Any] | Job) -> dict[str, Any]:
     }
 
 
-def trail_entry(entry: TrailEntry) -> dict[str, Any]:
-    """One asking of a plugin, or one resume; `actor` is who resumed."""
+def trail_entry(entry: TrailRow) -> dict[str, Any]:
+    """One plugin call, or one resume; `actor` is who resumed."""
     return {
         "stage": entry.stage,
         "plugin": entry.plugin_key,
-        "asking": entry.asking,
+        "asking": entry.call_number,
         "attempts": entry.attempts,
         "startedAt": rfc3339(entry.started_at),
         "durationMs": entry.duration_ms,
@@ -63,7 +63,7 @@ def trail_entry(entry: TrailEntry) -> dict[str, Any]:
 
 
 def event(change: Event, deliveries: Sequence[Delivery]) -> dict[str, Any]:
-    """One change of state, and how its way to each subscriber stands."""
+    """One change of state, and its delivery to each subscriber."""
     return {
         "sequence": change.sequence,
         "state": change.state,

@@ -33,9 +33,9 @@ from pipeline_core.database.models import (
 from pipeline_core.flows.states import RunState
 from pipeline_core.operations import heartbeats, queue_probes
 from pipeline_core.plugins.client import client
-from pipeline_core.plugins.guard import Health
+from pipeline_core.plugins.guard import PluginHealth
 from pipeline_core.runtime import part
-from pipeline_core.stages.order import Stage
+from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState
 
 log = structlog.get_logger(__name__)
@@ -100,7 +100,7 @@ class Status:
     failing_schedules: int
     heartbeat_ages: Mapping[str, float]
     plugins: tuple[str, ...]
-    circuits: Mapping[str, Health]
+    circuits: Mapping[str, PluginHealth]
     queues: Queues | None
 
     def states(self) -> dict[str, int]:
@@ -135,7 +135,9 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             "cleanups": session.scalar(select(func.count()).where(Job.cleanup == Cleanup.PENDING)) or 0,
             "observation_age_seconds": _seconds(
                 session,
-                select(_age(func.min(Job.heard_at))).where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None)),
+                select(_age(func.min(Job.last_observed_at))).where(
+                    Job.stage == Stage.CLUSTER, Job.finished_at.is_(None)
+                ),
             ),
             "runs": _runs(session),
             "failing_schedules": session.scalar(
@@ -206,7 +208,7 @@ def _steps(session: Session) -> tuple[StepGroup, ...]:
     # An owner is a worker's node name and an ID of the claim.
     worker = case((Step.lease_until > func.now(), func.split_part(Step.lease_owner, "/", 1)), else_="").label("worker")
     rows = session.execute(
-        select(Step.stage, condition, worker, func.count(), _age(func.min(Step.owed_since)))
+        select(Step.stage, condition, worker, func.count(), _age(func.min(Step.pending_since)))
         .group_by(Step.stage, condition, worker)
         .order_by(Step.stage, condition, worker)
     )

@@ -1,6 +1,10 @@
-"""Calling a plugin over HTTP: the packet that it is sent, the guarded call, and the reading of its answer.
+"""Calling plugins over HTTP.
 
-From outside: build a `Packet` and an `Endpoint` (`packet`), call it with a `Client` (`client`), read what came with
-`answers`. `types` names the plugin types and failure policies; `network.check_address` and `signing.check_secret` serve
-registration.
+Read in this order: `types` (plugin types and failure policies), `packet` (what is sent: endpoint, body, headers, signature),
+`client` (a call with its attempts), `guard` (limit of calls at a time, circuit breaker, health), `transport` (one HTTP
+request within a deadline), `network` (which addresses may be called), `answers` (what each type must answer), `errors` (how a
+call fails).
+
+For use from outside: `Client.call` with an `Endpoint` and the body of a `Packet`, then the reader in `answers`;
+`guard.health` and `guard.circuit`; `network.check_address` and `packet.check_secret` for registration.
 """

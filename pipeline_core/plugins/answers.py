@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from pipeline_core.common import strict_json
 from pipeline_core.common.strict_json import NotStrict
-from pipeline_core.plugins.failures import BadAnswer
-from pipeline_core.plugins.text import clean
+from pipeline_core.plugins.errors import BadAnswer, clean
 
 Word = TypeVar("Word", bound=StrEnum)
 

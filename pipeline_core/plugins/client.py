@@ -1,4 +1,4 @@
-"""Calling a plugin: attempts, the guard before each, and what the answer's status means."""
+"""Calling a plugin: its attempts, the guard before each, and what the answer's status means."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity import wait_random_exponential as random_exponential
 
 from pipeline_core.common.clock import now
-from pipeline_core.plugins.deadline import Deadline
-from pipeline_core.plugins.failures import BadAnswer, CircuitOpen, NoRoom, NotToBeHad
-from pipeline_core.plugins.guard import Guard, Health
-from pipeline_core.plugins.headers import call_headers
-from pipeline_core.plugins.packet import Endpoint
-from pipeline_core.plugins.text import clean
+from pipeline_core.plugins.errors import BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable, clean
+from pipeline_core.plugins.guard import Guard, PluginHealth
+from pipeline_core.plugins.network import Deadline
+from pipeline_core.plugins.packet import Endpoint, call_headers
 from pipeline_core.plugins.transport import Response, Transport
 from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
 BUSY = frozenset({429, 502, 503, 504})
-"""Statuses by which a plugin, or a proxy in front of it, says that it is not to be had at present."""
+"""Statuses by which a plugin, or a proxy in front of it, says that it is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +57,12 @@ class Client:
         deadline: float,
         request_id: str = "",
     ) -> Reply:
-        """Ask the plugin, up to `max_attempts` times while it is not to be had.
+        """Call the plugin, with up to `max_attempts` attempts while it is unavailable.
 
-        `idempotency_key` is the same for every attempt, and is the message's id where it is signed. `deadline` is a
+        `idempotency_key` is the same for every attempt, and the message's ID where it is signed. `deadline` is a
         reading of `time.monotonic()`: no attempt and no pause goes beyond it, however long the endpoint's own time-out.
 
-        Raises NotToBeHad (NoRoom and CircuitOpen at once, without a pause) and BadAnswer, both with `attempts`.
+        Raises PluginUnavailable (ConcurrencyLimit and CircuitOpen at once, without a pause) and BadAnswer, both with `attempts`.
         """
         attempts = 0
 
@@ -81,7 +79,7 @@ class Client:
                 return Reply(answer, attempts, time.monotonic() - started)
 
         retrying = Retrying(
-            retry=_AGAIN,
+            retry=_RETRY,
             wait=_pause,
             stop=stop_after_attempt(endpoint.max_attempts) | stop_before_delay(deadline - time.monotonic()),
             sleep=self._sleep,
@@ -89,12 +87,12 @@ class Client:
         )
         try:
             return retrying(attempt)
-        except (NotToBeHad, BadAnswer) as failure:
+        except (PluginUnavailable, BadAnswer) as failure:
             failure.attempts = attempts
             raise
 
-    def health(self, key: str) -> Health | None:
-        """How the plugin `key` does, for display; None when Redis cannot say."""
+    def health(self, key: str) -> PluginHealth | None:
+        """The health of the plugin `key`; None while Redis is unavailable."""
         return self._guard.health(key)
 
 
@@ -113,7 +111,7 @@ def hook_client() -> Client:
 def _limit(timeout: float, deadline: float) -> Deadline:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NotToBeHad("the time for the stage was used up before it could be asked")
+        raise PluginUnavailable("the time for the stage was used up before it could be asked")
     return Deadline.after(min(timeout, left))
 
 
@@ -123,7 +121,7 @@ def _accepted(response: Response, endpoint: Endpoint) -> bytes:
     words = clean(response.body, hide=_secrets(endpoint))
     cause = f"status {response.status}" + (f": {words}" if words else "")
     if response.status in BUSY:
-        raise NotToBeHad(cause, retry_after=retry_after(response.headers.get("Retry-After"), now()))
+        raise PluginUnavailable(cause, retry_after=retry_after(response.headers.get("Retry-After"), now()))
     if 300 <= response.status < 400:
         raise BadAnswer(f"status {response.status}: redirects are not followed")
     raise BadAnswer(cause)
@@ -146,15 +144,15 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         return None
 
 
-def _again(error: BaseException) -> bool:
-    return isinstance(error, NotToBeHad) and not isinstance(error, NoRoom | CircuitOpen)
+def _can_retry(error: BaseException) -> bool:
+    return isinstance(error, PluginUnavailable) and not isinstance(error, ConcurrencyLimit | CircuitOpen)
 
 
 def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, NotToBeHad) else None
-    return max(_BACKOFF(state), asked or 0.0)
+    requested = error.retry_after if isinstance(error, PluginUnavailable) else None
+    return max(_BACKOFF(state), requested or 0.0)
 
 
-_AGAIN = retry_if_exception(_again)
+_RETRY = retry_if_exception(_can_retry)
 _BACKOFF = random_exponential(multiplier=0.2, max=5.0, min=0.05)

@@ -1,7 +1,8 @@
-"""What keeps a slow or failing plugin from holding the workers: a limit of calls at a time, and a circuit breaker.
+"""The guard of plugin calls: a limit of calls at a time per plugin, and a circuit breaker, so that a slow or failing plugin
+does not hold the workers.
 
-Both are shared by all workers through Redis: one script before a call and one after it. Redis is a help here and not a
-condition: while it is away, calls go on unguarded.
+Both are shared by all workers through Redis: one script before an attempt and one after it. While Redis is unavailable,
+calls are made unguarded.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from statistics import fmean
+from typing import Any
 
 import structlog
 from redis import Redis
@@ -21,80 +24,84 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.metrics.totals import Metric, duration_fields
 from pipeline_core.metrics.totals import key as totals_key
-from pipeline_core.plugins import guard_scripts as scripts
-from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CircuitOpen, NoRoom, NotToBeHad
-from pipeline_core.settings import Settings
+from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable
+from pipeline_core.runtime import part
+from pipeline_core.settings import Settings, settings
 
 log = structlog.get_logger(__name__)
 
 REDIS_TIMEOUT = 0.5
-"""Seconds that Redis is given before a call goes on without it."""
+"""Seconds that Redis has to answer before a call is made unguarded."""
 REDIS_PAUSE = 2.0
-"""Seconds for which Redis is not asked again after it was away."""
+"""Seconds for which Redis is not used again after it was unavailable."""
 MARGIN = 10.0
-"""Seconds beyond a call's longest time after which its place is free again: whoever made it must have died."""
-ROOM_RETRY = 1.0
-"""Seconds after which to look for room again."""
+"""Seconds beyond an attempt's longest time after which it no longer counts: whoever made it must have died."""
+LIMIT_RETRY = 1.0
+"""Seconds until the next attempt after the limit was reached."""
 
 
 class Circuit(StrEnum):
-    """Half-open: the pause is over, and one call is to show whether the plugin is back."""
+    """The state of a circuit breaker. Half-open: the pause is over, and one probing call shows whether the plugin is back."""
 
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half-open"
 
 
-class Outcome(StrEnum):
-    """How a request ended, as far as the guard cares."""
+class AttemptOutcome(StrEnum):
+    """How an attempt ended, as far as the guard cares."""
 
     ANSWERED = "answered"
     BAD_ANSWER = "bad answer"
-    NOT_TO_BE_HAD = "not to be had"
+    UNAVAILABLE = "not to be had"
     ABANDONED = "abandoned"
 
     @property
     def mark(self) -> str:
-        """What it means for the circuit."""
+        """What it means for the circuit: `up`, `down` or `unknown`."""
         match self:
-            case Outcome.ANSWERED | Outcome.BAD_ANSWER:
+            case AttemptOutcome.ANSWERED | AttemptOutcome.BAD_ANSWER:
                 return "up"
-            case Outcome.NOT_TO_BE_HAD:
+            case AttemptOutcome.UNAVAILABLE:
                 return "down"
             case _:
                 return "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One request that ended: when (seconds since the epoch), how, and after how many seconds."""
+class RecentAttempt:
+    """One attempt that ended: when (seconds since the epoch), how, and after how many seconds."""
 
     at: float
-    outcome: Outcome
+    outcome: AttemptOutcome
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """`failures` counts those in a row; `cause` is the last one's; `recent` begins with the latest."""
+class PluginHealth:
+    """A plugin's circuit, calls in progress, failures in a row with the last one's cause, and recent attempts, latest first."""
 
     circuit: Circuit
     calls: int
     failures: int
     cause: str
-    recent: tuple[Record, ...]
+    recent: tuple[RecentAttempt, ...]
 
     @property
     def latency_seconds(self) -> float | None:
-        """The mean time of the recent requests that were answered."""
-        times = [record.seconds for record in self.recent if record.outcome.mark == "up"]
+        """The mean time of the recent attempts that were answered."""
+        times = [attempt.seconds for attempt in self.recent if attempt.outcome.mark == "up"]
         return fmean(times) if times else None
 
 
 class Guard:
-    """Lets calls in, and learns from how they end. `redis` ought to give up quickly; None guards nothing."""
+    """Admits attempts, and opens and closes circuits by how they end.
+
+    `redis` should have short time-outs; with None nothing is guarded.
+    """
 
     def __init__(
         self, redis: Redis | None, *, prefix: str, concurrency: int, failures: int, open_seconds: float
@@ -106,9 +113,9 @@ class Guard:
         self._open_ms = round(open_seconds * 1000)
         self._away_until = 0.0
         if redis is not None:
-            self._enter = redis.register_script(scripts.ENTER)
-            self._leave = redis.register_script(scripts.LEAVE)
-            self._look = redis.register_script(scripts.LOOK)
+            self._enter = redis.register_script(_ENTER)
+            self._leave = redis.register_script(_LEAVE)
+            self._read = redis.register_script(_READ)
 
     @classmethod
     def configured(cls, settings: Settings, redis: Redis | None = None, concurrency: int | None = None) -> Guard:
@@ -133,67 +140,67 @@ class Guard:
 
     @contextmanager
     def entered(self, key: str, seconds: float) -> Iterator[None]:
-        """One request to the plugin `key`, which takes at most `seconds`. Raises NoRoom and CircuitOpen."""
-        call = self._let_in(key, seconds)
+        """Guard one attempt of at most `seconds` at the plugin `key`. Raises ConcurrencyLimit and CircuitOpen."""
+        call = self._enter_call(key, seconds)
         started = time.monotonic()
-        outcome, cause = Outcome.ABANDONED, ""
+        outcome, cause = AttemptOutcome.ABANDONED, ""
         try:
             yield
-            outcome = Outcome.ANSWERED
+            outcome = AttemptOutcome.ANSWERED
         except AddressRefused:
             raise
         except BadAnswer:
-            outcome = Outcome.BAD_ANSWER
+            outcome = AttemptOutcome.BAD_ANSWER
             raise
-        except NotToBeHad as failure:
-            outcome, cause = Outcome.NOT_TO_BE_HAD, failure.cause
+        except PluginUnavailable as failure:
+            outcome, cause = AttemptOutcome.UNAVAILABLE, failure.cause
             raise
         finally:
             if call:
-                self._let_out(key, call, Record(time.time(), outcome, time.monotonic() - started), cause)
+                self._leave_call(key, call, RecentAttempt(time.time(), outcome, time.monotonic() - started), cause)
 
-    def health(self, key: str) -> Health | None:
-        """How the plugin `key` does, for display; None when Redis cannot say."""
+    def health(self, key: str) -> PluginHealth | None:
+        """The health of the plugin `key`; None while Redis is unavailable."""
         if self._redis is None:
             return None
         try:
-            found = self._look(keys=self._keys(key), args=[self._open_ms])
+            found = self._read(keys=self._keys(key), args=[self._open_ms])
         except RedisError as error:
-            self._went_away(error)
+            self._pause_redis(error)
             return None
         circuit, calls, failures, cause, recent = found
-        return Health(Circuit(_text(circuit)), calls, failures, _text(cause), tuple(map(_record, recent)))
+        return PluginHealth(Circuit(_text(circuit)), calls, failures, _text(cause), tuple(map(_recent_attempt, recent)))
 
-    def _let_in(self, key: str, seconds: float) -> str | None:
-        """The call's id; None when Redis is away."""
+    def _enter_call(self, key: str, seconds: float) -> str | None:
+        """The attempt's ID; None while Redis is unavailable."""
         if self._redis is None or time.monotonic() < self._away_until:
             return None
         call = uuid.uuid4().hex
         span = round((seconds + MARGIN) * 1000)
         try:
-            verdict, wait, cause = self._enter(
-                keys=self._keys(key), args=[call, self._concurrency, span, self._open_ms]
-            )
+            answer, wait, cause = self._enter(keys=self._keys(key), args=[call, self._concurrency, span, self._open_ms])
         except RedisError as error:
-            self._went_away(error)
+            self._pause_redis(error)
             return None
-        match _text(verdict):
+        match _text(answer):
             case "open":
                 raise CircuitOpen(f"it is left alone for a while after: {_text(cause)}", retry_after=wait / 1000)
             case "full":
-                raise NoRoom(f"{self._concurrency} calls of it are under way already", retry_after=ROOM_RETRY)
+                raise ConcurrencyLimit(
+                    f"{self._concurrency} calls of it are under way already", retry_after=LIMIT_RETRY
+                )
         return call
 
-    def _let_out(self, key: str, call: str, record: Record, cause: str) -> None:
-        entry = json.dumps([record.at, record.outcome, record.seconds])
-        added = [part for pair in duration_fields((key, record.outcome), record.seconds) for part in pair]
+    def _leave_call(self, key: str, call: str, attempt: RecentAttempt, cause: str) -> None:
+        entry = json.dumps([attempt.at, attempt.outcome, attempt.seconds])
+        added = [part for pair in duration_fields((key, attempt.outcome), attempt.seconds) for part in pair]
         try:
             change = self._leave(
                 keys=[*self._keys(key), totals_key(self._prefix, Metric.PLUGIN_CALL_SECONDS)],
-                args=[call, record.outcome.mark, self._failures, entry, cause, *added],
+                args=[call, attempt.outcome.mark, self._failures, entry, cause, *added],
             )
         except RedisError as error:
-            self._went_away(error)
+            self._pause_redis(error)
             return
         if change:
             log.warning("plugin circuit changed", plugin=key, circuit=_text(change), cause=cause)
@@ -202,15 +209,126 @@ class Guard:
         stem = f"{self._prefix}plugin:{key}:"
         return [f"{stem}calls", f"{stem}circuit", f"{stem}recent"]
 
-    def _went_away(self, error: RedisError) -> None:
+    def _pause_redis(self, error: RedisError) -> None:
         self._away_until = time.monotonic() + REDIS_PAUSE
-        log.warning("plugin calls go on unguarded: Redis is away", error=str(error))
+        log.warning("plugin calls are unguarded: Redis is unavailable", error=str(error))
 
 
-def _record(entry: bytes | str) -> Record:
+def _recent_attempt(entry: bytes | str) -> RecentAttempt:
     at, outcome, seconds = json.loads(entry)
-    return Record(at, Outcome(outcome), seconds)
+    return RecentAttempt(at, AttemptOutcome(outcome), seconds)
 
 
 def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def health(key: str) -> dict[str, Any] | None:
+    """The circuit, the recent attempts and the latency of the plugin `key`, as JSON; None while Redis is unavailable."""
+    found = _guard().health(key)
+    return health_json(found) if found else None
+
+
+def circuit(key: str) -> Circuit:
+    """The circuit of the plugin `key`; closed while Redis is unavailable."""
+    found = _guard().health(key)
+    return found.circuit if found else Circuit.CLOSED
+
+
+def health_json(found: PluginHealth) -> dict[str, Any]:
+    """A plugin's health as JSON: durations in milliseconds, the latest attempt first."""
+    latency = found.latency_seconds
+    return {
+        "circuit": found.circuit,
+        "callsUnderWay": found.calls,
+        "failuresInARow": found.failures,
+        "cause": found.cause,
+        "latencyMs": None if latency is None else round(latency * 1000),
+        "recent": [
+            {
+                "at": rfc3339(datetime.fromtimestamp(attempt.at, UTC)),
+                "outcome": attempt.outcome,
+                "durationMs": round(attempt.seconds * 1000),
+            }
+            for attempt in found.recent
+        ],
+    }
+
+
+@part
+def _guard() -> Guard:
+    return Guard.configured(settings())
+
+
+# The scripts, which Redis runs one at a time. Of each plugin Redis holds the calls in progress (a sorted set of their IDs by
+# the time at which they count as lost), the circuit (a hash: `failures` in a row, `cause` of the last, `opened` since when,
+# and the `probe` that may pass although it is open, with `probe_until`), and the recent attempts (a list): KEYS 1, 2 and 3.
+# KEYS 4 is the hash of all plugins' totals (`pipeline_core.metrics.totals`). Times are Redis's own, in milliseconds.
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+_ENTER = (
+    _NOW
+    + """
+local call, limit, span, open = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local circuit = redis.call('HMGET', KEYS[2], 'opened', 'probe_until', 'cause')
+local opened, probed, cause = tonumber(circuit[1]), tonumber(circuit[2]), circuit[3] or ''
+if opened then
+  if now < opened + open then return {'open', opened + open - now, cause} end
+  if probed and now < probed then return {'open', math.min(open, probed - now), cause} end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if redis.call('ZCARD', KEYS[1]) >= limit then return {'full', 0, ''} end
+if opened then redis.call('HSET', KEYS[2], 'probe', call, 'probe_until', now + span) end
+redis.call('ZADD', KEYS[1], now + span, call)
+if redis.call('PTTL', KEYS[1]) < span then redis.call('PEXPIRE', KEYS[1], span) end
+return {'in', 0, ''}
+"""
+)
+"""Before an attempt. Arguments: id, limit, longest time, open time. Answers: `in`, `full`, `open`; time to wait; cause."""
+
+_LEAVE = (
+    _NOW
+    + """
+local call, mark, threshold, entry, cause = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+redis.call('ZREM', KEYS[1], call)
+redis.call('LPUSH', KEYS[3], entry)
+redis.call('LTRIM', KEYS[3], 0, 19)
+redis.call('EXPIRE', KEYS[3], 86400)
+for index = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[4], ARGV[index], ARGV[index + 1]) end
+redis.call('EXPIRE', KEYS[4], 2592000)
+local circuit = redis.call('HMGET', KEYS[2], 'opened', 'probe')
+local opened, probing = circuit[1], circuit[2] == call
+if mark == 'up' then
+  redis.call('DEL', KEYS[2])
+  return opened and 'closed' or ''
+end
+if probing then redis.call('HDEL', KEYS[2], 'probe', 'probe_until') end
+if mark ~= 'down' then return '' end
+local failures = redis.call('HINCRBY', KEYS[2], 'failures', 1)
+redis.call('HSET', KEYS[2], 'cause', cause)
+redis.call('EXPIRE', KEYS[2], 86400)
+if probing or (not opened and failures >= threshold) then
+  redis.call('HSET', KEYS[2], 'opened', now)
+  return 'open'
+end
+return ''
+"""
+)
+"""After an attempt. Arguments: id, mark (`up`, `down`, `unknown`), threshold, entry, cause, then pairs of a total's field and
+what is added to it. Answers what the circuit became; empty when nothing changed."""
+
+_READ = (
+    _NOW
+    + """
+local circuit = redis.call('HMGET', KEYS[2], 'opened', 'failures', 'cause')
+local opened = tonumber(circuit[1])
+local state = 'closed'
+if opened then state = now < opened + tonumber(ARGV[1]) and 'open' or 'half-open' end
+return {state, redis.call('ZCOUNT', KEYS[1], now, '+inf'), tonumber(circuit[2]) or 0, circuit[3] or '',
+  redis.call('LRANGE', KEYS[3], 0, -1)}
+"""
+)
+"""For display. Argument: open time. Answers: circuit, calls in progress, failures in a row, cause, recent entries."""

@@ -12,14 +12,15 @@ import queue
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.plugins.deadline import Deadline
-from pipeline_core.plugins.failures import AddressRefused, NotToBeHad
+from pipeline_core.plugins.errors import AddressRefused, PluginUnavailable
 from pipeline_core.settings import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -40,6 +41,28 @@ ALWAYS_REFUSED: dict[Network, str] = {
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`at` is a reading of `time.monotonic()`, `seconds` the whole span that led to it, for messages."""
+
+    at: float
+    seconds: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        return cls(time.monotonic() + seconds, seconds)
+
+    def remaining(self) -> float:
+        """Seconds that are left, always more than 0. Raises TimeoutError when there are none."""
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{self} are over")
+        return left
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.3g} s"
 
 
 def refusal(address: Address, networks: Sequence[Network]) -> str | None:
@@ -110,7 +133,7 @@ def _address(text: str) -> Address:
 
 
 def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadline) -> socket.socket:
-    """A connected socket. Raises AddressRefused when any address of `host` is refused, and NotToBeHad.
+    """A connected socket. Raises AddressRefused when any address of `host` is refused, and PluginUnavailable.
 
     Each address has an equal share of what is left, so that one which swallows packets does not hide the next.
     """
@@ -126,8 +149,8 @@ def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadlin
         except OSError as error:
             failure = error
     if isinstance(failure, TimeoutError):
-        raise NotToBeHad(f"no connection within {deadline}") from failure
-    raise NotToBeHad(f"no connection: {failure.strerror if failure else 'its name has no address'}") from failure
+        raise PluginUnavailable(f"no connection within {deadline}") from failure
+    raise PluginUnavailable(f"no connection: {failure.strerror if failure else 'its name has no address'}") from failure
 
 
 def _connected(connection: socket.socket, address: _Socket, seconds: float) -> socket.socket:
@@ -162,9 +185,9 @@ def _resolve(host: str, port: int, deadline: Deadline) -> list[_Candidate]:
     try:
         outcome = found.get(timeout=deadline.remaining())
     except (queue.Empty, TimeoutError):
-        raise NotToBeHad(f"its name was not resolved within {deadline}") from None
+        raise PluginUnavailable(f"its name was not resolved within {deadline}") from None
     if isinstance(outcome, socket.gaierror):
-        raise NotToBeHad(f"its name could not be resolved: {outcome.strerror}") from outcome
+        raise PluginUnavailable(f"its name could not be resolved: {outcome.strerror}") from outcome
     if isinstance(outcome, OSError | UnicodeError):
-        raise NotToBeHad("its name could not be resolved") from outcome
+        raise PluginUnavailable("its name could not be resolved") from outcome
     return outcome

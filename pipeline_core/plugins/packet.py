@@ -1,19 +1,31 @@
-"""What a plugin is sent, and where to."""
+"""What is sent to a plugin: the endpoint, the body, the headers, and the signature."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from standardwebhooks import Webhook
+
+from pipeline_core.common.clock import now
+from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins.types import PluginType
+
+SECRET_PREFIX = "whsec_"
+SECRET_SIZES = range(24, 65)
+"""How many bytes a signing secret may have, by the Standard Webhooks specification."""
+_VISIBLE = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What a stage shows its plugins. `job` is the user's job for a translator and the TaskSet for all others."""
+    """What a stage sends its plugins. `job` is the user's job for a translator and the TaskSet for all others."""
 
     factors: Mapping[str, Sequence[Mapping[str, Any]]]
     header: Mapping[str, Any]
@@ -45,18 +57,18 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """One question to one plugin. `n` grows when the plugin is asked anew after a suspension."""
+class PluginCall:
+    """One plugin call of a job and a stage. `call_number` grows when the plugin is called again after a suspension."""
 
     job_id: str
     stage: str
     plugin_key: str
-    n: int = 1
+    call_number: int = 1
 
     @property
     def idempotency_key(self) -> str:
         """`{jobID}:{stage}:{plugin key}:{n}`, the same for every attempt; what a header cannot carry is quoted."""
-        return f"{header_text(self.job_id)}:{self.stage}:{header_text(self.plugin_key)}:{self.n}"
+        return f"{header_text(self.job_id)}:{self.stage}:{header_text(self.plugin_key)}:{self.call_number}"
 
 
 def header_text(text: str) -> str:
@@ -64,4 +76,50 @@ def header_text(text: str) -> str:
     return quote(text, safe=_VISIBLE, errors="replace")
 
 
-_VISIBLE = "".join(chr(code) for code in range(0x21, 0x7F))
+def call_headers(
+    endpoint: Endpoint, body: bytes, *, job_id: str, idempotency_key: str, request_id: str
+) -> dict[str, str]:
+    """All headers of one attempt, signed as of now if the endpoint has a secret."""
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "*/*",
+        "User-Agent": "pipeline",
+        "Idempotency-Key": idempotency_key,
+        "X-Job-ID": header_text(job_id),
+    }
+    if request_id:
+        headers["X-Request-ID"] = header_text(request_id)
+    if endpoint.authorization:
+        headers["Authorization"] = endpoint.authorization
+    if endpoint.signing_secret:
+        headers |= signature_headers(endpoint.signing_secret, idempotency_key, body, now())
+    return headers
+
+
+def check_secret(secret: str, field: str = "signingSecret") -> None:
+    """Raises WrongParameter, without naming the secret, unless it is `whsec_` and the base64 of 24 to 64 bytes."""
+    if not _valid(secret):
+        sizes = f"{SECRET_SIZES.start} to {SECRET_SIZES.stop - 1}"
+        problem = f"must be {SECRET_PREFIX!r} followed by the base64 of {sizes} random bytes"
+        raise WrongParameter(f"{field} {problem}", errors={field: [problem]})
+
+
+def _valid(secret: str) -> bool:
+    encoded = secret.removeprefix(SECRET_PREFIX)
+    try:
+        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return secret.startswith(SECRET_PREFIX) and len(key) in SECRET_SIZES
+
+
+def signature_headers(secret: str, message_id: str, body: bytes, moment: datetime) -> dict[str, str]:
+    """The three `webhook-*` headers of one attempt by Standard Webhooks (https://www.standardwebhooks.com).
+
+    `moment` is an aware time in UTC.
+    """
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(moment.timestamp())),
+        "webhook-signature": Webhook(secret).sign(message_id, moment, body.decode()),
+    }

@@ -21,9 +21,8 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import DecodeError, HTTPError, LocationValueError, ProtocolError, ReadTimeoutError, SSLError
 
-from pipeline_core.plugins.deadline import Deadline
-from pipeline_core.plugins.failures import BadAnswer, CallFailed, NotToBeHad
-from pipeline_core.plugins.network import connect
+from pipeline_core.plugins.errors import BadAnswer, CallFailed, PluginUnavailable
+from pipeline_core.plugins.network import Deadline, connect
 from pipeline_core.settings import Network
 
 MAX_ANSWER = 8 * 1024 * 1024
@@ -49,7 +48,7 @@ class Transport:
         self._own: tuple[int, urllib3.PoolManager] | None = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Response:
-        """Raises NotToBeHad (no connection, not in time, cut off) and BadAnswer (refused, too large, not HTTP)."""
+        """Raises PluginUnavailable (no connection, not in time, cut off) and BadAnswer (refused, too large, not HTTP)."""
         reset = _BOUNDS.set((self._networks, deadline))
         try:
             answer = self._pools().urlopen(
@@ -97,20 +96,20 @@ def _failure(error: HTTPError | OSError, deadline: Deadline) -> CallFailed:
     inner = next((arg for arg in error.args if isinstance(arg, Exception)), error)
     match error:
         case ReadTimeoutError():
-            return NotToBeHad(f"no answer within {deadline}")
+            return PluginUnavailable(f"no answer within {deadline}")
         case SSLError():
-            return NotToBeHad(f"TLS failed: {_tls_reason(inner)}")
+            return PluginUnavailable(f"TLS failed: {_tls_reason(inner)}")
         case DecodeError():
             return BadAnswer("its answer is not what its Content-Encoding says")
         case LocationValueError():
             return BadAnswer("its address cannot be called")
         case ProtocolError() | OSError():
             if isinstance(inner, TimeoutError):
-                return NotToBeHad(f"no answer within {deadline}")
+                return PluginUnavailable(f"no answer within {deadline}")
             closed = http.client.RemoteDisconnected | http.client.IncompleteRead
             if isinstance(inner, http.client.HTTPException) and not isinstance(inner, closed):
                 return BadAnswer("its answer is not HTTP")
-            return NotToBeHad("the connection was closed before the answer was complete")
+            return PluginUnavailable("the connection was closed before the answer was complete")
         case _:
             return BadAnswer("its answer is not HTTP")
 

@@ -1,24 +1,24 @@
 """Which jobs a plugin takes part in: the `jobSelector` of features and plugins, from JSON to a yes or no.
 
-`parse_selector` reads one from JSON, `merge` lays a plugin's over its feature's, `compile` turns the result into a
-`Matcher` that is asked for each job's header. The expression language (`expression`), what `expect` means (`expect`)
-and how a key finds its text (`header`) are modules of their own. Only the names listed here are for use from outside.
+Read in this order: `selector` (what is declared, and `merge`, which merges a plugin's with its feature's), `parsing` (a
+selector from JSON), `expression` (the language that joins conditions), `conditions` (what a `key` finds and an `expect`
+accepts), `matcher` (`compile` makes a selector a `Matcher`, which decides for a job's header). Only the names listed here are
+for use from outside.
 """
 
+from pipeline_core.selectors.conditions import PRESETS
 from pipeline_core.selectors.expression import parse_expression
-from pipeline_core.selectors.header import PRESETS
-from pipeline_core.selectors.matcher import ConditionValue, Explanation, Matcher, compile
-from pipeline_core.selectors.merging import merge
+from pipeline_core.selectors.matcher import ConditionValue, Matcher, SelectorExplanation, compile
 from pipeline_core.selectors.parsing import parse_selector
-from pipeline_core.selectors.selector import Condition, Selector
+from pipeline_core.selectors.selector import Condition, Selector, merge
 
 __all__ = [
     "PRESETS",
     "Condition",
     "ConditionValue",
-    "Explanation",
     "Matcher",
     "Selector",
+    "SelectorExplanation",
     "compile",
     "merge",
     "parse_expression",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pipeline_core.selectors.expect import compile_expect
+from pipeline_core.selectors.conditions import PRESETS, Header, compile_expect, reader
 from pipeline_core.selectors.expression import Expression, names
-from pipeline_core.selectors.header import PRESETS, Header, reader
-from pipeline_core.selectors.merging import checked_tree
-from pipeline_core.selectors.selector import Condition, Selector
+from pipeline_core.selectors.selector import Condition, Selector, checked_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class ConditionValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class SelectorExplanation:
     """Why a selector matches a job or not: every declared condition, then the presets that the expression uses."""
 
     expression: str
@@ -92,11 +90,11 @@ class Matcher:
 
         return self._tree.holds(value)
 
-    def explain(self, header: Header) -> Explanation:
+    def explain(self, header: Header) -> SelectorExplanation:
         """The value of each condition for a job with this header, and the result."""
         values = tuple(_value(name, test, header) for name, test in self._tests.items())
         matched = {value.name: value.matched for value in values}
-        return Explanation(self.selector.expression, values, self._tree.holds(matched.__getitem__))
+        return SelectorExplanation(self.selector.expression, values, self._tree.holds(matched.__getitem__))
 
 
 def _value(name: str, test: _Test, header: Header) -> ConditionValue:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.selectors.expect import compile_expect
+from pipeline_core.selectors.conditions import compile_expect
 from pipeline_core.selectors.expression import NAME, ExpressionError, parse_expression
 from pipeline_core.selectors.selector import ANY_STATE, MAX_CONDITIONS, Condition, Selector
 from pipeline_core.states import ALIASES, parse_states

@@ -1,4 +1,4 @@
-"""Factors: every matching generator is asked, side by side, and what they say is joined by topic in sequence order."""
+"""Factors: every matching generator is called, in parallel; their factors are joined by topic in sequence order."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from typing import Any
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Factor
-from pipeline_core.stages.asking import Answered, answered, ask_side_by_side, encode, ignored_entries, settle
-from pipeline_core.stages.choice import choose
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome
+from pipeline_core.stages.calls import (
+    Answered,
+    call_in_parallel,
+    ignored_entries,
+    outcome_of_failures,
+    request_body,
+    settled_calls,
+)
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, TrailEntry
+from pipeline_core.stages.stage import Stage, choose
 
 
-def run(claim: Claim) -> Outcome:
-    """Ask those that have not answered yet."""
-    plugins = choose(Stage.FACTORS, claim.plugins, claim.kind, claim.header).asked
-    earlier = answered(claim)
-    results = ask_side_by_side(
-        claim,
+def run(step: ClaimedStep) -> Outcome:
+    """Call the generators that have not answered yet."""
+    plugins = choose(Stage.FACTORS, step.plugins, step.kind, step.header).plugins
+    earlier = settled_calls(step)
+    results = call_in_parallel(
+        step,
         [plugin for plugin in plugins if plugin.key not in earlier],
-        encode(claim),
+        request_body(step),
         lambda _, body: answers.factors(body),
     )
     entries = [_entry(result) for result in results if isinstance(result, Answered)]
-    if outcome := settle(results, entries):
+    if outcome := outcome_of_failures(results, entries):
         return outcome
     found = {
         **{key: entry.factors or () for key, entry in earlier.items()},
@@ -35,7 +41,7 @@ def run(claim: Claim) -> Outcome:
     return Advance(trail=[*entries, *ignored_entries(results)], factors=by_topic(joined) if joined else None)
 
 
-def _entry(result: Answered[tuple[Factor, ...]]) -> Entry:
+def _entry(result: Answered[tuple[Factor, ...]]) -> TrailEntry:
     return replace(result.entry, factors=[asdict(factor) for factor in result.value])
 
 

@@ -1,4 +1,4 @@
-"""Gates: one after the other, in sequence order, each asked once for a job unless it wants to be asked again."""
+"""Gates: called one after the other, in sequence order, each once for a job unless it asks to be called again."""
 
 from __future__ import annotations
 
@@ -10,37 +10,44 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Decision, GateAnswer
-from pipeline_core.stages.asking import Unanswered, answered, ask, budget, encode, ignored_entries, settle
-from pipeline_core.stages.choice import choose
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome, Stop, Suspend
+from pipeline_core.stages.calls import (
+    Unanswered,
+    budget,
+    call,
+    ignored_entries,
+    outcome_of_failures,
+    request_body,
+    settled_calls,
+)
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, Stop, Suspend, TrailEntry
+from pipeline_core.stages.stage import Stage, choose
 
 ASK_AGAIN = "ask"
-"""`on_timeout` of a suspension whose gate is to be asked anew when its time is over."""
+"""`on_timeout` of a suspension whose gate is to be called again when its time is over."""
 
-Renew = Callable[[list[Entry]], None]
+Renew = Callable[[list[TrailEntry]], None]
 
 
-def run(claim: Claim, renew: Renew) -> Outcome:
-    """Ask the gates that have not answered. `renew` writes entries down and holds the lease anew; before each gate but
-    the first it is called with what the one before has said."""
-    earlier = answered(claim)
-    choice = choose(Stage.GATES, claim.plugins, claim.kind, claim.header)
-    gates = [gate for gate in choice.asked if gate.key not in earlier]
-    body = encode(claim)
-    unwritten: list[Entry] = []
+def run(step: ClaimedStep, renew: Renew) -> Outcome:
+    """Call the gates that have not answered. `renew` writes trail entries and renews the lease; before each gate but the
+    first it is called with the entry of the one before."""
+    earlier = settled_calls(step)
+    choice = choose(Stage.GATES, step.plugins, step.kind, step.header)
+    gates = [gate for gate in choice.plugins if gate.key not in earlier]
+    body = request_body(step)
+    unwritten: list[TrailEntry] = []
     for gate in gates:
         if unwritten:
             renew(unwritten)
             unwritten = []
-            failpoints.reach(Point.GATE_WRITTEN, claim.name)
-        result = ask(claim, gate, body, time.monotonic() + budget([gate]), answers.gate)
+            failpoints.reach(Point.GATE_WRITTEN, step.name)
+        result = call(step, gate, body, time.monotonic() + budget([gate]), answers.gate)
         if isinstance(result, Unanswered):
-            if outcome := settle([result], ()):
+            if outcome := outcome_of_failures([result], ()):
                 return outcome
             unwritten = ignored_entries([result])
             continue
-        failpoints.reach(Point.GATE_ANSWERED, gate.key, claim.name)
+        failpoints.reach(Point.GATE_ANSWERED, gate.key, step.name)
         answer = result.value
         entry = replace(result.entry, decision=answer.decision, reason=answer.reason)
         match answer.decision:
@@ -53,7 +60,7 @@ def run(claim: Claim, renew: Renew) -> Outcome:
     return Advance(trail=unwritten)
 
 
-def _suspend(key: str, answer: GateAnswer, entry: Entry) -> Suspend:
+def _suspend(key: str, answer: GateAnswer, entry: TrailEntry) -> Suspend:
     again = answer.ask_again_after_seconds
     timed = answer.suspend_for_seconds
     on_timeout = ASK_AGAIN if again is not None else answer.on_timeout if timed is not None else ""

@@ -1,4 +1,4 @@
-"""What a stage may come to, as values; and the claim that it works on."""
+"""The step that a stage works on, and what may come of it, as values."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline_core.clusters.base import Observation
-from pipeline_core.stages.order import Stage
-
-if TYPE_CHECKING:
-    from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.stages.stage import Stage
 
 
 class TrailOutcome(StrEnum):
-    """What came of an asking: an answer, or what its plugin's failure policy made of there being none.
+    """What came of a plugin call: an answer, or what the plugin's failure policy made of there being none.
 
-    `resumed` and `ask_again` are not askings: someone resumed the job; a gate's wish to be asked once more came due.
+    `resumed` and `ask_again` are no plugin calls: the job was resumed; a gate's request to be called again came due.
     """
 
     ANSWERED = "answered"
@@ -30,13 +28,14 @@ class TrailOutcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One asking, for the trail. `taskset` is what a decorator made of its TaskSet, kept as `patch`."""
+class TrailEntry:
+    """One plugin call, for the trail. `factors` are those that a generator gave; `patch` (RFC 6902) is what a translator,
+    decorator or binder changed."""
 
     plugin_key: str
     outcome: TrailOutcome
     started_at: datetime
-    asking: int = 1
+    call_number: int = 1
     attempts: int = 0
     duration_ms: int = 0
     decision: str = ""
@@ -46,37 +45,40 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
-    """Since when a plugin was not to be had, and how many attempts and rounds that took."""
+class Unreachable:
+    """Since when a plugin is unavailable to a job, how many attempts were made, and how often the job was postponed."""
 
     since: datetime
     attempts: int
-    rounds: int
+    postponements: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
-    """A stage of a job that one worker holds the lease of, with all that the stage needs to know.
+class ClaimedStep:
+    """A step whose lease one worker holds, with all that its stage needs to know of the job.
 
-    `trail` is what was asked and answered in this stage before, oldest first. `claims` counts the tries of this step.
+    `submitted` is the job as submitted, for the stage `translate`; `taskset` is the TaskSet, for all others. `trail` holds
+    the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, this one too.
+    `unreachable` are the plugins that the step was postponed for, by key.
     """
 
     job_id: str
     epoch: int
     stage: Stage
     owner: str
-    claims: int
+    claim_count: int
     kind: str
     user_id: str
     namespace: str
     attempt: int
     request_id: str
     header: Mapping[str, Any]
-    job: Mapping[str, Any] | None
+    submitted: Mapping[str, Any] | None = None
+    taskset: Mapping[str, Any] | None = None
     factors: Mapping[str, Sequence[Mapping[str, Any]]]
     plugins: Snapshot
-    unreachable: Mapping[str, Patience] = field(default_factory=dict)
-    trail: Sequence[Entry] = ()
+    unreachable: Mapping[str, Unreachable] = field(default_factory=dict)
+    trail: Sequence[TrailEntry] = ()
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class Claim:
 class Advance:
     """The stage is done. `taskset`, `factors` and `namespace` are new values; None leaves what is."""
 
-    trail: Sequence[Entry] = ()
+    trail: Sequence[TrailEntry] = ()
     taskset: Mapping[str, Any] | None = None
     factors: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     namespace: str | None = None
@@ -96,12 +98,12 @@ class Advance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suspend:
-    """The job is parked at this stage by a gate, or by the failure policy of any plugin.
+    """The job is suspended in this stage by a gate, or by the failure policy of any plugin.
 
-    `until` and `on_timeout` (`stop`, `resume` or `ask`) say what ends the suspension if nobody does.
+    After `seconds`, if any, the suspension ends by itself as `on_timeout` says: `stop`, `resume` or `ask`.
     """
 
-    trail: Sequence[Entry]
+    trail: Sequence[TrailEntry]
     plugin_key: str
     reason: str
     seconds: float | None = None
@@ -112,31 +114,31 @@ class Suspend:
 class Stop:
     """A gate stopped the job."""
 
-    trail: Sequence[Entry]
+    trail: Sequence[TrailEntry]
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fail:
-    """The job cannot go on."""
+    """The job fails."""
 
-    trail: Sequence[Entry]
+    trail: Sequence[TrailEntry]
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Postpone:
-    """Something is not to be had at present: the job waits, and no worker with it, and asks again after `seconds`."""
+    """A plugin or the cluster is unavailable: the job waits without a worker, and the step is due again after `seconds`."""
 
     reason: str
     seconds: float
-    trail: Sequence[Entry] = ()
-    unreachable: Mapping[str, Patience] = field(default_factory=dict)
+    trail: Sequence[TrailEntry] = ()
+    unreachable: Mapping[str, Unreachable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launched:
-    """The TaskSet is in the cluster, and stands there as observed."""
+    """The TaskSet is in the cluster; `observation` is its first."""
 
     observation: Observation
 

@@ -8,42 +8,40 @@ from typing import Any
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.types import FailurePolicy
-from pipeline_core.stages import pod_rules
-from pipeline_core.stages.asking import Unanswered, ask, budget, encode, settle
-from pipeline_core.stages.choice import choose
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Claim, Fail, Outcome
-from pipeline_core.stages.refusal import as_bad_answer
+from pipeline_core.stages.calls import Unanswered, budget, call, outcome_of_failures, request_body
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Outcome
+from pipeline_core.stages.stage import Stage, choose
+from pipeline_core.stages.tasksets import as_bad_answer, check_submitted
 from pipeline_core.taskset import document as taskset
 from pipeline_core.taskset import schema
 from pipeline_core.taskset.schema import allowed_namespace
 
 
-def run(claim: Claim) -> Outcome:
-    """Ask the one translator that matches."""
-    choice = choose(Stage.TRANSLATE, claim.plugins, claim.kind, claim.header)
+def run(step: ClaimedStep) -> Outcome:
+    """Call the one translator that matches."""
+    choice = choose(Stage.TRANSLATE, step.plugins, step.kind, step.header)
     if choice.fails:
         return Fail(trail=(), reason=choice.reason)
-    if not choice.asked:
+    if not choice.plugins:
         return Advance()
-    (translator,) = choice.asked
-    deadline = time.monotonic() + budget(choice.asked)
-    result = ask(claim, translator, encode(claim), deadline, lambda body: read(body, claim))
+    (translator,) = choice.plugins
+    deadline = time.monotonic() + budget(choice.plugins)
+    result = call(step, translator, request_body(step), deadline, lambda body: read(body, step))
     if isinstance(result, Unanswered):
-        # There is no job without its TaskSet, so a translator cannot be done without.
+        # Without a TaskSet there is nothing to launch, so a translator cannot be ignored.
         needed = replace(result, policy=FailurePolicy.FAIL) if result.policy is FailurePolicy.IGNORE else result
-        return settle([needed], ()) or Fail(trail=[result.entry], reason=result.reason)
+        return outcome_of_failures([needed], ()) or Fail(trail=[result.entry], reason=result.reason)
     document = result.value
     entry = replace(result.entry, patch=[{"op": "replace", "path": "", "value": document}])
     return Advance(trail=[entry], taskset=document, namespace=taskset.namespace(document))
 
 
-def read(body: bytes, claim: Claim) -> dict[str, Any]:
+def read(body: bytes, step: ClaimedStep) -> dict[str, Any]:
     """The TaskSet of a translator's answer, under the job's name. Raises BadAnswer."""
     document = answers.taskset(body)
     with as_bad_answer():
         schema.check(document)
         schema.check_size(document)
-        namespace = allowed_namespace(taskset.namespace(document) or claim.namespace, "metadata.namespace")
-        pod_rules.check_submitted(document)
-    return taskset.named(document, claim.job_id, namespace)
+        namespace = allowed_namespace(taskset.namespace(document) or step.namespace, "metadata.namespace")
+        check_submitted(document)
+    return taskset.named(document, step.job_id, namespace)

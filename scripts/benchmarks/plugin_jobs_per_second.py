@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from pipeline_core.stages.order import PLUGIN_TYPE
+from pipeline_core.stages.stage import PLUGIN_TYPE
 from pipeline_up.plan import STAGE_CONCURRENCY
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import jobs_per_second

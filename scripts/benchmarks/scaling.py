@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline_core.stages.order import PLUGIN_TYPE
+from pipeline_core.stages.stage import PLUGIN_TYPE
 from pipeline_up.plan import STAGE_CONCURRENCY
 from scripts.benchmarks.drain import address, jobs_per_second
 from scripts.benchmarks.results import Result

@@ -96,15 +96,15 @@ def launched(replicas: int) -> str:
     from pipeline_core.clusters.base import Observation, ReplicaReport
     from pipeline_core.jobs import cursor
     from pipeline_core.jobs.submission import Submission, submit
-    from pipeline_core.stages.order import Stage
-    from pipeline_core.stages.outcomes import Claim, Launched
+    from pipeline_core.stages.outcomes import ClaimedStep, Launched
+    from pipeline_core.stages.stage import Stage
     from pipeline_core.states import ReplicaState
 
     body = json.loads(json.dumps(JOB))
     body["job"]["spec"]["roles"][0]["replicas"] = replicas
     job_id = submit(Submission.parse(body), SYSTEM)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "bench")
-    if not isinstance(claim, Claim):
+    if not isinstance(claim, ClaimedStep):
         raise TypeError(f"{job_id} cannot be launched: {claim}")
     waiting = tuple(ReplicaReport(ROLE, index, ReplicaState.WAITING) for index in range(replicas))
     cursor.finish(claim, Launched(observation=Observation(job_id, 0, waiting)))

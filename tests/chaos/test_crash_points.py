@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from pipeline_core.common.failpoints import Point
-from pipeline_core.stages.order import STAGES, Stage
+from pipeline_core.stages.stage import STAGES, Stage
 from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
 from tests.waiting import QUIET_SECONDS, wait_for
 
@@ -50,10 +50,10 @@ BY_PROCESS = [
     f"{Point.WAKEUPS_NOTED}@CleanupDue:exit:2",
     *(
         f"{point}@{state}:exit"
-        for point in (Point.HOOK_CLAIMED, Point.HOOK_TOLD, Point.HOOK_FINISHED)
+        for point in (Point.HOOK_CLAIMED, Point.HOOK_ANSWERED, Point.HOOK_FINISHED)
         for state in ("waiting", "running", "succeeded")
     ),
-    f"{Point.HOOK_TOLD}@suspended:kill",
+    f"{Point.HOOK_ANSWERED}@suspended:kill",
     f"{Point.TICK_FOUND}@steps:exit:2",
     f"{Point.TICK_FOUND}@deliveries:exit:2",
     f"{Point.CLUSTER_OBSERVED}:exit:3",

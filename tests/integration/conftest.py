@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_core.flows.runs import run_signals
 from pipeline_core.settings import Settings, settings
 
 
@@ -31,4 +32,5 @@ def service_settings(
     }
     for name, value in environment.items():
         monkeypatch.setenv(f"PIPELINE_{name}", value)
+    run_signals.listen()
     return settings()

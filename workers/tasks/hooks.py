@@ -9,7 +9,7 @@ import structlog
 from celery import Task
 
 from pipeline_core.errors import Unavailable
-from pipeline_core.hooks.deliver import deliver
+from pipeline_core.hooks.sending import deliver
 from pipeline_core.metrics.totals import Metric, totals
 from workers.app import app
 from workers.names import DELIVER

@@ -17,12 +17,12 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import cleanup, cursor
-from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal
+from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, LeaseLost, NotOwner, Parked
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
-from pipeline_core.stages.order import STAGES, Stage
-from pipeline_core.stages.outcomes import Claim, Fail, Outcome, Postpone
+from pipeline_core.stages.outcomes import ClaimedStep, Fail, Outcome, Postpone
+from pipeline_core.stages.stage import STAGES, Stage
 from workers import chain
 from workers.app import app
 from workers.lease_renewal import renewing
@@ -30,10 +30,10 @@ from workers.names import stage_task
 
 log = structlog.get_logger(__name__)
 
-RUN: dict[Stage, Callable[[Claim], Outcome]] = {
+RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
     Stage.TRANSLATE: translate.run,
     Stage.FACTORS: factors.run,
-    Stage.GATES: lambda claim: gates.run(claim, partial(cursor.renew, claim)),
+    Stage.GATES: lambda step: gates.run(step, partial(cursor.renew, step)),
     Stage.DECORATE: decorate.run,
     Stage.BIND: bind.run,
     Stage.LAUNCH: launch.run,
@@ -45,18 +45,18 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
     started = time.monotonic()
     try:
-        claim = cursor.claim(job_id, epoch, Stage(stage), owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
-        match claim:
-            case Refusal.PAST:
+        step = cursor.claim(job_id, epoch, Stage(stage), owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
+        match step:
+            case AlreadyAdvanced():
                 return
-            case Refusal.VOID:
+            case NotOwner():
                 raise Ignore
-        structlog.contextvars.bind_contextvars(request_id=claim.request_id)
-        with renewing(claim):
-            failpoints.reach(Point.STAGE_CLAIMED, stage, claim.name)
-            result = outcome(claim)
-        progress = cursor.finish(claim, result)
-        failpoints.reach(Point.STAGE_FINISHED, stage, claim.name)
+        structlog.contextvars.bind_contextvars(request_id=step.request_id)
+        with renewing(step):
+            failpoints.reach(Point.STAGE_CLAIMED, stage, step.name)
+            result = outcome(step)
+        progress = cursor.finish(step, result)
+        failpoints.reach(Point.STAGE_FINISHED, stage, step.name)
     except Unavailable as error:
         # The step stays due: its lease runs out, or was never taken, and a tick publishes it again.
         log.warning("stage postponed: the database is away", error=error.message)
@@ -64,11 +64,11 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
     except LeaseLost:
         log.info("stage result dropped: the job was stopped, or another worker took the step over")
         if stage == Stage.LAUNCH:
-            cleanup.withdraw(job_id)
+            cleanup.delete_late_launch(job_id)
         raise Ignore from None
     totals().observe(Metric.STAGE_SECONDS, (stage, type(result).__name__.lower()), time.monotonic() - started)
     match progress:
-        case Goes(following):
+        case Continue(following):
             log.info("stage done", next=str(following))
             remaining: Any = task.request.chain or []
             chain.drop_until(remaining, following)
@@ -76,9 +76,9 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
                 chain.publish(job_id, epoch, chain.from_stage(following))
         case Parked(parked_epoch, stages):
             log.info("job suspended")
-            failpoints.reach(Point.CHAIN_PARKING, claim.name)
+            failpoints.reach(Point.CHAIN_PARKING, step.name)
             chain.park(job_id, parked_epoch, stages)
-            failpoints.reach(Point.CHAIN_PARKED, claim.name)
+            failpoints.reach(Point.CHAIN_PARKED, step.name)
             raise Ignore
         case _ if task.request.chain:
             # Ignore keeps Celery from publishing the rest of the chain. After the last stage there is none, and an
@@ -91,17 +91,17 @@ def _sent(args: tuple[object, ...], **_: object) -> None:
     failpoints.reach(Point.STAGE_SENT, *map(str, args))
 
 
-def outcome(claim: Claim) -> Outcome:
+def outcome(step: ClaimedStep) -> Outcome:
     """Run the stage. A step whose worker ended max_claims times fails the job."""
-    if claim.claims > settings().max_claims:
-        tries = claim.claims - 1
-        return Fail(trail=(), reason=f"The stage {claim.stage} was begun {tries} times and its worker ended each time.")
+    if step.claim_count > settings().max_claims:
+        tries = step.claim_count - 1
+        return Fail(trail=(), reason=f"The stage {step.stage} was begun {tries} times and its worker ended each time.")
     try:
-        result = RUN[claim.stage](claim)
-        failpoints.reach(Point.STAGE_ANSWERED, claim.stage, claim.name)
+        result = RUN[step.stage](step)
+        failpoints.reach(Point.STAGE_ANSWERED, step.stage, step.name)
         return result
     except SoftTimeLimitExceeded:
-        return Postpone(reason=f"The stage {claim.stage} ran out of time and is tried again.", seconds=5.0)
+        return Postpone(reason=f"The stage {step.stage} ran out of time and is tried again.", seconds=5.0)
 
 
 for _stage in STAGES:

@@ -25,7 +25,7 @@ from pipeline_core.flows.runs import admission, attempts
 from pipeline_core.flows.runs import steps as run_steps
 from pipeline_core.flows.schedules import backfill_progress, firing
 from pipeline_core.hooks import deliveries
-from pipeline_core.jobs import cleanup, cursor, retries, rollup, suspensions
+from pipeline_core.jobs import cleanup, control, cursor, replicas, rollup
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import queue_probes, retention
 from pipeline_core.settings import settings
@@ -136,19 +136,19 @@ def probe_arrived(queue: str) -> None:
 @tick("tick.suspensions")
 def due_suspensions() -> int:
     """End the suspensions whose time is over."""
-    return for_each_job(suspensions.due(BATCH), suspensions.end)
+    return for_each_job(control.due_suspensions(BATCH), control.end_suspension)
 
 
 @tick("tick.reconcile")
 def reconcile() -> int:
     """Observe every launched job of which the last observation is too old."""
-    return for_each_job(rollup.unheard(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
+    return for_each_job(rollup.stale(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
 
 
 @tick("tick.retries")
 def retry_replicas() -> int:
     """Start the next attempt of the replicas whose retry is due."""
-    return for_each_job(retries.due(BATCH), rollup.try_replicas_again)
+    return for_each_job(replicas.due_retries(BATCH), rollup.retry_replicas)
 
 
 @tick("tick.schedule")
@@ -169,7 +169,7 @@ def advance_backfills() -> int:
 @tick("tick.cleanup")
 def clean_up_all() -> int:
     """Clean up after jobs that have ended."""
-    return for_each_job(cleanup.uncleaned(BATCH), cleanup.clean_up)
+    return for_each_job(cleanup.pending(BATCH), cleanup.clean_up)
 
 
 @tick(CLEAN_UP_JOB)

@@ -25,7 +25,7 @@ from pipeline_core.database.models.jobs import (
     JobResult,
     Replica,
     Step,
-    TrailEntry,
+    TrailRow,
 )
 from pipeline_core.database.models.leases import Lease
 from pipeline_core.database.models.tokens import AdminPassword, Token
@@ -61,6 +61,6 @@ __all__ = [
     "TaskRunRow",
     "TemplateRevision",
     "Token",
-    "TrailEntry",
+    "TrailRow",
     "table",
 ]

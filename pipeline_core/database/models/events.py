@@ -1,4 +1,4 @@
-"""Events: every change of a job's state; and deliveries: the way of each event, and of each alert, to each subscriber."""
+"""Events: every change of a job's state; and deliveries: each event, and each alert, for each subscriber."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pipeline_core.database.models.base import Base, Document, Id, Serial, Times
 
 
 class DeliveryStatus(StrEnum):
-    """`waiting` until the subscriber said OK (`delivered`) or EX (`exception`), it was tried for too long (`exhausted`),
-    or the feature is no more (`dropped`)."""
+    """`waiting` until the subscriber answers OK (`delivered`) or EX (`exception`), the time for retries is over
+    (`exhausted`), or the feature is deleted (`dropped`)."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
@@ -52,10 +52,10 @@ class Event(Base):
 
 
 class Delivery(Base):
-    """One event for one subscriber. `id` is the `webhook-id`: the same on every try.
+    """One event for one subscriber. `id` is the `webhook-id`: the same on every attempt.
 
-    `subject_id` is the job that changed; or the run, of which an alert tells: that has no event, and its `body` from the
-    beginning. Within a subject and a subscriber, deliveries go out in the order of `sequence`, one after the other.
+    `subject_id` is the job of the event, or the run of an alert, which has no event and has its `body` from the beginning.
+    Within a subject and a subscriber, deliveries are sent in the order of `sequence`, one after the other.
     """
 
     __tablename__ = "deliveries"
@@ -71,7 +71,7 @@ class Delivery(Base):
     last_answer: Mapped[str] = mapped_column(default="")
     created_at: Mapped[Timestamp]
     next_at: Mapped[Timestamp]
-    # When a wake-up call for it was sent last: until that has had its time, a sweep sends no other.
+    # When a wake-up for it was published last: until that has had its time, a tick publishes no other.
     published_at: Mapped[Timestamp | None]
     give_up_at: Mapped[Timestamp]
     finished_at: Mapped[Timestamp | None]

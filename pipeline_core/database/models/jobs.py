@@ -1,4 +1,4 @@
-"""Jobs: where each stands, what it is made of, the step that it owes, and what was asked and answered on its way."""
+"""Jobs: state, documents, the pending step, plugin calls, replicas and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Cleanup(StrEnum):
 
 
 class Job(Base):
-    """One row per job, with all that a list shows and a transition needs; its documents live beside it.
+    """One row per job, with all that a list shows and a transition needs; its documents are in `job_documents`.
 
     `epoch` grows with every suspend, resume and stop: messages, leases and parked chains of an older epoch are void.
     `stage` stays where the job ended. `event_sequence` is the number of the newest event.
@@ -43,22 +43,22 @@ class Job(Base):
     finished_at: Mapped[Timestamp | None]
     suspended_at: Mapped[Timestamp | None]
     suspended_by: Mapped[str] = mapped_column(default="")
-    # A gate's wish for its suspension: when it ends by itself, and how.
+    # When a suspension ends by itself, and how: `stop`, `resume` or `ask`.
     suspended_until: Mapped[Timestamp | None]
     on_timeout: Mapped[str] = mapped_column(default="")
-    heard_at: Mapped[Timestamp | None]
-    # When the first of its failed replicas is to be tried again.
+    last_observed_at: Mapped[Timestamp | None]
+    # When the next replica attempt is due, of the failed replicas that are retried.
     retry_at: Mapped[Timestamp | None]
     cleanup: Mapped[str | None]
-    # A launch may have been under way when the job ended; what it made can appear until then.
+    # A launch may have been in progress when the job ended; what it started can appear until then.
     cleanup_after: Mapped[Timestamp | None]
     logs_pruned_at: Mapped[Timestamp | None]
-    # Nothing of it runs any more, and what is left in the cluster is kept until then.
+    # Nothing of the job runs any more, and what is left in the cluster is kept until then.
     kept_until: Mapped[Timestamp | None]
     exit_code: Mapped[int | None]
     exit_diagnostics: Mapped[str] = mapped_column(default="")
     retry_of: Mapped[Id | None]
-    # The run of a flow that the job is a task of: it is told of every change.
+    # The run of a flow that the job is a task of.
     run_id: Mapped[Id | None]
     submitted_by: Mapped[str] = mapped_column(default="")
     request_id: Mapped[str] = mapped_column(default="")
@@ -71,7 +71,11 @@ class Job(Base):
         Index(None, "stage", "id"),
         Index("ix_jobs_suspended", "suspended_by", "id", postgresql_where=text("suspended_at IS NOT NULL")),
         Index("ix_jobs_suspended_until", "suspended_until", postgresql_where=text("suspended_until IS NOT NULL")),
-        Index("ix_jobs_heard", "heard_at", postgresql_where=text("stage = 'cluster' AND finished_at IS NULL")),
+        Index(
+            "ix_jobs_last_observed",
+            "last_observed_at",
+            postgresql_where=text("stage = 'cluster' AND finished_at IS NULL"),
+        ),
         Index("ix_jobs_retry", "retry_at", postgresql_where=text("retry_at IS NOT NULL")),
         Index(
             "ix_jobs_logs",
@@ -84,8 +88,8 @@ class Job(Base):
 
 
 class JobDocument(Base):
-    """What a job carries: its header and job as submitted, the TaskSet as it stands now, the factors by
-    topic; and what its cluster told: the states of its roles, and what only that kind of cluster knows."""
+    """The documents of a job: header and job as submitted, the TaskSet as it is now, the factors by topic; and from the
+    observations: the states of its roles, and what only that kind of cluster reports (`platform`)."""
 
     __tablename__ = "job_documents"
 
@@ -99,12 +103,12 @@ class JobDocument(Base):
 
 
 class Step(Base):
-    """The step that a job owes: a transactional outbox with one row per job, and the lease of whoever works on it.
+    """Which stage a job has to pass next: a transactional outbox with one row per job, a lease and a timer.
 
-    Written in the transaction that makes the step owed and gone with the one that ends it, so a job that is suspended,
-    launched or at its end has none. `due_at` is when a sweep should publish it (again): shortly after it was published,
-    when its lease runs out, or when a plugin that was not to be had is to be asked again (`not_before`).
-    `unreachable` says since when: plugin key → RFC 3339.
+    Written in the transaction that makes the step pending and deleted in the one that ends it, so a job that is suspended,
+    launched or ended has none. `due_at` is when a tick should publish it (again): shortly after it was published, when its
+    lease expires, or when an unavailable plugin is to be called again (`not_before`). `unreachable` holds what
+    `stages.outcomes.Unreachable` says, by plugin key, with `since` in RFC 3339.
     """
 
     __tablename__ = "steps"
@@ -112,11 +116,11 @@ class Step(Base):
     job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     epoch: Mapped[int]
     stage: Mapped[str]
-    owed_since: Mapped[Timestamp]
+    pending_since: Mapped[Timestamp]
     due_at: Mapped[Timestamp]
     not_before: Mapped[Timestamp | None]
-    sends: Mapped[int] = mapped_column(default=0)
-    claims: Mapped[int] = mapped_column(default=0)
+    publish_count: Mapped[int] = mapped_column(default=0)
+    claim_count: Mapped[int] = mapped_column(default=0)
     lease_owner: Mapped[str | None]
     lease_until: Mapped[Timestamp | None]
     unreachable: Mapped[Document]
@@ -124,10 +128,10 @@ class Step(Base):
     __table_args__ = (Index(None, "due_at"), {"postgresql_with": {"fillfactor": 70}})
 
 
-class TrailEntry(Base):
-    """One row per asking of a plugin, and one per resume: what was asked, what came of it, and what it changed.
+class TrailRow(Base):
+    """One row per plugin call, and one per resume: the outcome, and what it changed.
 
-    `asking` counts how often this plugin was asked anew for this job. `patch` is RFC 6902. `actor` is who resumed.
+    `call_number` counts the calls of this plugin for this job and stage. `patch` is RFC 6902. `actor` is who resumed.
     """
 
     __tablename__ = "trail"
@@ -137,7 +141,7 @@ class TrailEntry(Base):
     epoch: Mapped[int]
     stage: Mapped[str]
     plugin_key: Mapped[str] = mapped_column(default="")
-    asking: Mapped[int] = mapped_column(default=1)
+    call_number: Mapped[int] = mapped_column(default=1)
     attempts: Mapped[int] = mapped_column(default=0)
     started_at: Mapped[Timestamp]
     duration_ms: Mapped[int] = mapped_column(default=0)
@@ -152,7 +156,7 @@ class TrailEntry(Base):
 
 
 class Replica(Base):
-    """The latest try of one replica, as the cluster last told of it."""
+    """The latest attempt of one replica, as last observed."""
 
     __tablename__ = "replicas"
 
@@ -176,10 +180,10 @@ class Replica(Base):
 
 
 class JobResult(Base):
-    """What one replica of a job left behind; replicas that left nothing have no row.
+    """The results that one replica of a job left: output and metrics. Replicas that left none have no row.
 
-    `problem` says why there is no output though the replica left one, `metrics_problem` the same of the metrics. `unknown`:
-    the cluster cannot tell whether there was an output, and `problem` says why not.
+    `problem` says why an output that was left is not kept, `metrics_problem` the same of the metrics. `unknown`: the cluster
+    cannot tell whether there was an output, and `problem` says why not.
     """
 
     __tablename__ = "job_results"

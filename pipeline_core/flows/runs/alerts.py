@@ -11,14 +11,14 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import RunRow
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.states import RunState
-from pipeline_core.hooks import alerts
+from pipeline_core.hooks import deliveries
 from pipeline_core.settings import settings
 
 
 def tell(session: Session, run: RunRow, flow: Flow, moment: datetime) -> None:
     """Tell of the run's state if its flow wants it told; called in each transaction that brings a run to a state."""
     if RunState(run.state) in flow.alert_states:
-        alerts.owe(session, run.id, run.state, body(run, flow, settings().public_url), moment)
+        deliveries.enqueue_alert(session, run.id, run.state, body(run, flow, settings().public_url), moment)
 
 
 def body(run: RunRow, flow: Flow, public_url: str) -> dict[str, Any]:

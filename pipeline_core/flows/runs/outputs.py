@@ -23,7 +23,7 @@ def read(job_id: str) -> Output:
     Where the cluster cannot collect outputs there is none, and a task that reads it has to be told so. Raises
     ClusterUnavailable, Unavailable.
     """
-    for left in results.collect(job_id):
+    for left in results.get(job_id):
         if left.output is not None:
             return Output(left.output)
         if left.problem and not left.unknown:

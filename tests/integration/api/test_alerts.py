@@ -14,7 +14,7 @@ from api import metrics
 from pipeline_core.hooks.deliveries import DeliveryStatus
 from pipeline_core.operations import gauges
 from pipeline_core.operations.gauges import Kind
-from pipeline_core.plugins.guard import Circuit, Outcome
+from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 
 ROOT = Path(__file__).parents[3]
 RULES = yaml.safe_load((ROOT / "docker/prometheus/alerts.yaml").read_text())
@@ -66,7 +66,7 @@ FORM = {
 }
 LABEL_VALUES = {
     "circuit": {*Circuit},
-    "outcome": {*Outcome},
+    "outcome": {*AttemptOutcome},
     "status": {*DeliveryStatus},
 }
 

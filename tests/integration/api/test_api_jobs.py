@@ -15,7 +15,7 @@ from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, N
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailEntry
+from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailRow
 from pipeline_core.jobs import logs
 from tests.builders import role, taskset_of
 
@@ -237,7 +237,7 @@ def test_the_trail_masks_secrets(admin: Any) -> None:
     patch = [{"op": "add", "path": "/spec/roles/0/template/spec/containers/0/env",
               "value": [{"name": "API_TOKEN", "value": "hunter2"}]}]  # fmt: skip
     with transaction() as session:
-        session.add(TrailEntry(job_id=job_id, epoch=0, stage="decorate", plugin_key="TemplateDecorator.f.a",
+        session.add(TrailRow(job_id=job_id, epoch=0, stage="decorate", plugin_key="TemplateDecorator.f.a",
                                started_at=now(), outcome="answered", attempts=1, duration_ms=12, patch=patch))  # fmt: skip
     (entry,) = admin.payload("GET", f"/v1/job/trail/{job_id}")
     assert "hunter2" not in json.dumps(entry)

@@ -20,7 +20,7 @@ from pipeline_core.database.models import Delivery, Event, Heartbeat, Job, Step
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
-from pipeline_core.plugins.failures import NotToBeHad
+from pipeline_core.plugins.errors import PluginUnavailable
 from pipeline_core.runtime import restart
 from pipeline_core.settings import settings
 from tests.builders import flow_entry
@@ -73,7 +73,7 @@ def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
     soon, ago = now() + timedelta(minutes=5), now() - timedelta(minutes=5)
     age(held, lease_owner="stages1@here/1", lease_until=soon)
     age(postponed, not_before=soon, due_at=soon)
-    age(waiting, owed_since=ago, due_at=soon)
+    age(waiting, pending_since=ago, due_at=soon)
     age(overdue, due_at=ago)
     found = numbers()
     assert {
@@ -104,8 +104,8 @@ def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any)
     (key,) = status.read(lambda: status.Queues({}, 0)).plugins
     for plugin in (key, "LifeHook.gone.nobody"):
         for _ in range(settings().breaker_failures):
-            with pytest.raises(NotToBeHad), client()._guard.entered(plugin, 30):
-                raise NotToBeHad("no route")
+            with pytest.raises(PluginUnavailable), client()._guard.entered(plugin, 30):
+                raise PluginUnavailable("no route")
     found = numbers()
     assert found[f'pipeline_plugin_call_seconds_count{{outcome="not to be had",plugin="{key}"}}'] == 5
     assert found[f'pipeline_plugin_circuit{{circuit="open",plugin="{key}"}}'] == 1
@@ -190,11 +190,11 @@ def test_who_was_never_heard_of_is_named_too(admin: Any) -> None:
 
 def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin: Any) -> None:
     alive()
-    age(admin.submit(), owed_since=now() - timedelta(minutes=5), due_at=now() + timedelta(minutes=1))
+    age(admin.submit(), pending_since=now() - timedelta(minutes=5), due_at=now() + timedelta(minutes=1))
     launched = admin.submit()
     with transaction() as session:
         session.execute(
-            update(Job).where(Job.id == launched).values(stage="cluster", heard_at=now() - timedelta(hours=1))
+            update(Job).where(Job.id == launched).values(stage="cluster", last_observed_at=now() - timedelta(hours=1))
         )
     assert numbers()["pipeline_jobs_observation_age_seconds"] >= 3600
     told = admin.payload("GET", "/v1/status")["problems"]

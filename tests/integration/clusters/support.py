@@ -16,7 +16,7 @@ from pipeline_core.clusters.base import (
     ReplicaResult,
     StillEnding,
 )
-from pipeline_core.jobs.retries import counted
+from pipeline_core.jobs.replicas import counted
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import roles as roles_of
 from pipeline_core.taskset.rollup import RollUp, roll_up

@@ -20,8 +20,8 @@ from pipeline_core.jobs import cleanup, control, cursor
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.settings import settings
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Claim
+from pipeline_core.stages.outcomes import ClaimedStep
+from pipeline_core.stages.stage import Stage
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -74,7 +74,7 @@ def job_id() -> str:
         "apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]},
     }  # fmt: skip
     made = submit(Submission.parse({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}), ADMIN)
-    assert isinstance(cursor.claim(made, 0, Stage.LAUNCH, "w1"), Claim)
+    assert isinstance(cursor.claim(made, 0, Stage.LAUNCH, "w1"), ClaimedStep)
     control.stop(made, ADMIN)
     with transaction() as session:
         session.execute(update(Job).where(Job.id == made).values(cleanup_after=None))
@@ -108,12 +108,12 @@ def test_pods_are_deleted_at_once_when_nobody_wishes_to_keep_them(pods: Pods, tt
 def test_what_runs_is_ended_at_once_and_pods_go_when_their_time_is_over(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(600)
     assert cleanup.clean_up(job_id) is False
-    assert job_id in cleanup.uncleaned(500), "something runs yet"
+    assert job_id in cleanup.pending(500), "something runs yet"
     assert cleanup.clean_up(job_id) is False
     assert pods.left
-    assert job_id not in cleanup.uncleaned(500), "nobody needs to look at it until then"
+    assert job_id not in cleanup.pending(500), "nobody needs to look at it until then"
     age(job_id, 601)
-    assert job_id in cleanup.uncleaned(500)
+    assert job_id in cleanup.pending(500)
     assert cleanup.clean_up(job_id) is True
     assert (row(job_id).cleanup, pods.left) == ("done", False)
 
@@ -126,7 +126,7 @@ def test_detail_says_the_same_before_and_after(pods: Pods, ttl: Any, job_id: str
         return found
 
     ttl(600)
-    while job_id in cleanup.uncleaned(500):
+    while job_id in cleanup.pending(500):
         cleanup.clean_up(job_id)
     before = told()
     with transaction() as session:
@@ -142,18 +142,18 @@ def test_a_cluster_that_is_away_loses_nothing(pods: Pods, ttl: Any, job_id: str)
     pods.away = True
     with pytest.raises(ClusterUnavailable):
         cleanup.clean_up(job_id)
-    assert job_id in cleanup.uncleaned(500)
+    assert job_id in cleanup.pending(500)
     assert row(job_id).kept_until is None
 
 
 def test_a_launch_that_comes_late_is_ended_though_pods_are_kept(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(600)
-    while job_id in cleanup.uncleaned(500):
+    while job_id in cleanup.pending(500):
         cleanup.clean_up(job_id)
     pods.runs = 1
-    cleanup.withdraw(job_id)
+    cleanup.delete_late_launch(job_id)
     assert pods.runs == 0
-    assert job_id in cleanup.uncleaned(500), "until it has ended"
+    assert job_id in cleanup.pending(500), "until it has ended"
 
 
 @pytest.mark.parametrize("driver", ["local", "null"])

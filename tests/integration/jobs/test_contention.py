@@ -12,8 +12,8 @@ from sqlalchemy import text
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Entry, TrailOutcome
+from pipeline_core.stages.outcomes import Advance, TrailEntry, TrailOutcome
+from pipeline_core.stages.stage import Stage
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -41,7 +41,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
         write(*arguments)
 
     monkeypatch.setattr(cursor, "_write_trail", write_late)
-    entry = Entry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
+    entry = TrailEntry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
     with ThreadPoolExecutor(2) as pool:
         renewed = pool.submit(cursor.renew, claim, [entry])
         assert holds_the_step.wait(HANG_SECONDS)

@@ -13,13 +13,13 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, cursor
-from pipeline_core.jobs.cursor import Goes, LeaseLost, Parked, Refusal, Rests
+from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, Done, LeaseLost, NotOwner, Parked
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Claim, Fail, Postpone, Suspend
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Postpone, Suspend
+from pipeline_core.stages.stage import Stage
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -43,9 +43,9 @@ def submitted_taskset(**spec: Any) -> str:
     return submit(Submission.parse(raw), ADMIN)
 
 
-def claimed(job_id: str, stage: Stage = Stage.TRANSLATE, epoch: int = 0, owner: str = "w1") -> Claim:
+def claimed(job_id: str, stage: Stage = Stage.TRANSLATE, epoch: int = 0, owner: str = "w1") -> ClaimedStep:
     claim = cursor.claim(job_id, epoch, stage, owner)
-    assert isinstance(claim, Claim), claim
+    assert isinstance(claim, ClaimedStep), claim
     return claim
 
 
@@ -77,14 +77,14 @@ def test_a_submitted_job_owes_its_first_stage_and_has_told_its_first_event() -> 
     job_id = submitted()
     step = step_of(job_id)
     assert step is not None
-    assert (step.stage, step.epoch, step.claims) == ("translate", 0, 0)
+    assert (step.stage, step.epoch, step.claim_count) == ("translate", 0, 0)
     assert states(job_id) == [(1, "waiting")]
 
 
 def test_a_step_is_claimed_once() -> None:
     job_id = submitted()
-    assert claimed(job_id).claims == 1
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+    assert claimed(job_id).claim_count == 1
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
 
 
 def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_lost_it() -> None:
@@ -92,15 +92,15 @@ def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_
     first = claimed(job_id)
     let_lease_end(job_id)
     second = claimed(job_id, owner="w2")
-    assert second.claims == 2
+    assert second.claim_count == 2
     with pytest.raises(LeaseLost):
         cursor.finish(first, Advance())
-    assert cursor.finish(second, Advance()) == Goes(Stage.LAUNCH)
+    assert cursor.finish(second, Advance()) == Continue(Stage.LAUNCH)
 
 
 def test_the_cursor_skips_stages_that_nothing_matches() -> None:
     job_id = submitted()
-    assert cursor.finish(claimed(job_id), Advance(taskset=taskset())) == Goes(Stage.LAUNCH)
+    assert cursor.finish(claimed(job_id), Advance(taskset=taskset())) == Continue(Stage.LAUNCH)
     assert job_of(job_id).stage == "launch"
 
 
@@ -113,15 +113,15 @@ def test_a_job_that_nothing_matches_owes_its_launch_from_the_start() -> None:
 def test_a_message_of_a_stage_that_is_past_lets_the_chain_go_on() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Advance())
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.PAST
-    assert cursor.claim(job_id, 1, Stage.TRANSLATE, "w2") is Refusal.VOID
-    assert cursor.claim("j00000000000000000000000000", 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == AlreadyAdvanced()
+    assert cursor.claim(job_id, 1, Stage.TRANSLATE, "w2") == NotOwner()
+    assert cursor.claim("j00000000000000000000000000", 0, Stage.TRANSLATE, "w2") == NotOwner()
 
 
 def test_a_job_on_the_null_cluster_runs_and_succeeds_with_its_launch() -> None:
     job_id = submitted_taskset(replicas=2)
     claim = claimed(job_id, Stage.LAUNCH)
-    assert cursor.finish(claim, launch.run(claim)) == Rests()
+    assert cursor.finish(claim, launch.run(claim)) == Done()
     job = job_of(job_id)
     assert (job.state, job.stage, job.exit_code, job.cleanup) == ("succeeded", "cluster", 0, "done")
     assert states(job_id) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
@@ -143,7 +143,7 @@ def test_a_suspended_job_has_no_step_and_a_resumed_one_owes_the_same_stage_in_a_
     step = step_of(job_id)
     assert step is not None
     assert (step.stage, step.epoch) == ("translate", progress.epoch + 1)
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "late") is Refusal.VOID
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "late") == NotOwner()
     assert states(job_id) == [(1, "waiting"), (2, "suspended"), (3, "waiting")]
 
 
@@ -171,7 +171,7 @@ def test_a_stop_during_the_launch_waits_with_cleaning_up_until_the_launch_can_no
 def test_a_postponed_step_is_not_claimed_before_its_time_and_found_when_it_is_due() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Postpone(reason="the translator is away", seconds=3600))
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") is Refusal.VOID
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
     assert job_of(job_id).reason == "the translator is away"
     with transaction() as session:
         past = func.now() - timedelta(seconds=1)
@@ -179,12 +179,12 @@ def test_a_postponed_step_is_not_claimed_before_its_time_and_found_when_it_is_du
     due = [step.job_id for step in cursor.due_steps(1000)]
     assert job_id in due
     assert job_id not in [step.job_id for step in cursor.due_steps(1000)], "its next look is put off"
-    assert claimed(job_id).claims == 1
+    assert claimed(job_id).claim_count == 1
 
 
 def test_a_failed_stage_fails_the_job() -> None:
     job_id = submitted()
-    assert cursor.finish(claimed(job_id), Fail(trail=(), reason="no translator")) == Rests()
+    assert cursor.finish(claimed(job_id), Fail(trail=(), reason="no translator")) == Done()
     job = job_of(job_id)
     assert (job.state, job.reason, job.stage) == ("failed", "no translator", "translate")
     assert job.finished_at is not None

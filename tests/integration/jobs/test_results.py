@@ -19,8 +19,8 @@ from pipeline_core.database.models import Job
 from pipeline_core.jobs import cleanup, control, cursor, results, rollup
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import Submission, submit
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Claim, Launched
+from pipeline_core.stages.outcomes import ClaimedStep, Launched
+from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.integration.clusters.support import ended
 from tests.waiting import wait_for
@@ -71,7 +71,7 @@ def use(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> None:
 def job_id() -> str:
     """A job that was stopped while it was being launched."""
     found = submitted()
-    assert isinstance(cursor.claim(found, 0, Stage.LAUNCH, "w1"), Claim)
+    assert isinstance(cursor.claim(found, 0, Stage.LAUNCH, "w1"), ClaimedStep)
     control.stop(found, ADMIN)
     return found
 
@@ -90,33 +90,33 @@ def test_results_are_kept_before_everything_is_deleted(leaving: Leaving, job_id:
     cleanup.clean_up(job_id)
     assert leaving.left == ()
     assert kept(job_id) == [(0, "a", []), (1, "b", None)]
-    assert [one.output for one in results.collect(job_id)] == ["a", "b"]
+    assert [one.output for one in results.get(job_id)] == ["a", "b"]
     assert leaving.asked == 1
 
 
 def test_collecting_before_cleaning_up_changes_nothing(leaving: Leaving, job_id: str) -> None:
-    before = results.collect(job_id)
+    before = results.get(job_id)
     leaving.left = (ReplicaResult("worker", 0, output=b"another"), ReplicaResult("worker", 2, output=b"c"))
     cleanup.clean_up(job_id)
     assert kept(job_id) == [(0, "a", []), (1, "b", None), (2, "c", None)]
-    assert [one.collected_at for one in results.collect(job_id)[:2]] == [one.collected_at for one in before]
+    assert [one.collected_at for one in results.get(job_id)[:2]] == [one.collected_at for one in before]
 
 
 def test_what_cleaning_up_keeps_meanwhile_is_found(leaving: Leaving, job_id: str) -> None:
     leaving.meanwhile = lambda: cleanup.clean_up(job_id)
-    assert [one.output for one in results.collect(job_id)] == ["a", "b"]
+    assert [one.output for one in results.get(job_id)] == ["a", "b"]
     assert leaving.left == ()
 
 
 def test_many_at_once_keep_the_same(leaving: Leaving, job_id: str) -> None:
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: [one.output for one in results.keep(job_id)], range(12)))
+        found = list(pool.map(lambda _: [one.output for one in results.collect(job_id)], range(12)))
     assert found == [["a", "b"]] * 12
 
 
 def test_nothing_is_deleted_while_results_cannot_be_had(leaving: Leaving, job_id: str) -> None:
     leaving.away = True
-    for act in (cleanup.clean_up, results.collect):
+    for act in (cleanup.clean_up, results.get):
         with pytest.raises(ClusterUnavailable):
             act(job_id)
     assert leaving.left
@@ -125,7 +125,7 @@ def test_nothing_is_deleted_while_results_cannot_be_had(leaving: Leaving, job_id
 
 def test_a_job_that_left_nothing_has_no_results(leaving: Leaving, job_id: str) -> None:
     leaving.left = ()
-    assert results.collect(job_id) == ()
+    assert results.get(job_id) == ()
     assert kept(job_id) == []
 
 
@@ -134,18 +134,18 @@ def test_the_metrics_of_a_job_are_bounded_together(
 ) -> None:
     monkeypatch.setattr(results, "MAX_JOB_METRICS", 5)
     leaving.left = tuple(ReplicaResult("worker", index, output=b"a", metrics=b"[]") for index in range(4))
-    found = results.collect(job_id)
+    found = results.get(job_id)
     assert [one.metrics for one in found] == [[], [], None, None]
     assert [bool(one.metrics_problem) for one in found] == [False, False, True, True]
     assert [one.output for one in found] == ["a"] * 4
 
 
 def test_results_go_with_their_job(leaving: Leaving, job_id: str) -> None:
-    results.collect(job_id)
+    results.get(job_id)
     with transaction() as session:
         session.execute(delete(Job).where(Job.id == job_id))
     assert kept(job_id) == []
-    assert results.collect(job_id) == ()
+    assert results.get(job_id) == ()
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
 def test_detail_shows_what_a_real_replica_left(local: LocalCluster, script: str, part: dict[str, str]) -> None:
     job_id = submitted(script)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimedStep)
     cursor.finish(claim, Launched(observation=local.launch(LaunchRequest(job_id, "default", "u1", taskset(script)))))
     ended(local, job_id)
     rollup.observe(job_id)

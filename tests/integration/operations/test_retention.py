@@ -33,13 +33,13 @@ from pipeline_core.database.models import (
     Step,
     TaskAttempt,
     TaskRunRow,
-    TrailEntry,
+    TrailRow,
 )
 from pipeline_core.operations import retention
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 
-OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailEntry, Replica, JobResult, Step, PortLease)
+OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailRow, Replica, JobResult, Step, PortLease)
 PORTS = count(20000)
 OLD = timedelta(days=91)
 
@@ -102,11 +102,11 @@ def store(
         session.add_all(
             [
                 JobDocument(job_id=job_id, header={}, submitted={}, factors={}),
-                TrailEntry(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
+                TrailRow(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
                 Replica(job_id=job_id, role="w", index=0, state="succeeded"),
                 JobResult(job_id=job_id, role="w", index=0, output="a", collected_at=created),
                 PortLease(job_id=job_id, port=next(PORTS)),
-                Step(job_id=job_id, epoch=0, stage="gates", owed_since=created, due_at=created, unreachable={}),
+                Step(job_id=job_id, epoch=0, stage="gates", pending_since=created, due_at=created, unreachable={}),
                 Delivery(
                     id=new_delivery_id(created), event_id=event.id, subject_id=job_id, sequence=1, plugin_key="k",
                     status=told, created_at=created, next_at=created, give_up_at=created,

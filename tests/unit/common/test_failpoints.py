@@ -35,13 +35,13 @@ def test_elsewhere_nothing_happens(tmp_path: Path, fault: str) -> None:
 
 
 def test_what_is_asked_for_is_read_with_its_labels_and_times() -> None:
-    first, second = failpoints.parse("stage.claimed@gates@train:exit, hook.told:sleep=0.5:3")
+    first, second = failpoints.parse("stage.claimed@gates@train:exit, hook.answered:sleep=0.5:3")
     assert (first.point, first.labels, first.times) == (Point.STAGE_CLAIMED, {"gates", "train"}, 1)
     assert (second.action, second.times) == ("sleep=0.5", 3)
 
 
 @pytest.mark.parametrize(
-    "text", ["nowhere:exit", "hook.told", "hook.told:burn", "hook.told:sleep=x", "hook.told:exit:x"]
+    "text", ["nowhere:exit", "hook.answered", "hook.answered:burn", "hook.answered:sleep=x", "hook.answered:exit:x"]
 )
 def test_what_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="PIPELINE_FAILPOINT"):

@@ -17,11 +17,10 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.features.definition import read_feature
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.client import BUSY
-from pipeline_core.plugins.failures import BadAnswer
-from pipeline_core.plugins.headers import call_headers
-from pipeline_core.plugins.packet import Endpoint, Packet
+from pipeline_core.plugins.errors import BadAnswer
+from pipeline_core.plugins.packet import Endpoint, Packet, call_headers
 from pipeline_core.plugins.types import FailurePolicy, PluginType
-from pipeline_core.stages.refusal import as_bad_answer
+from pipeline_core.stages.tasksets import as_bad_answer
 from pipeline_core.states import JobState
 from pipeline_core.taskset import schema
 from pipeline_core.taskset.additive import binding, decoration

@@ -10,12 +10,12 @@ import pytest
 
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.plugins.client import Reply
-from pipeline_core.plugins.failures import CallFailed
+from pipeline_core.plugins.errors import CallFailed
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.selectors import Selector, compile
-from pipeline_core.stages import asking
-from pipeline_core.stages.order import PLUGIN_TYPE, Stage
-from pipeline_core.stages.outcomes import Claim
+from pipeline_core.stages import calls
+from pipeline_core.stages.outcomes import ClaimedStep
+from pipeline_core.stages.stage import PLUGIN_TYPE, Stage
 from tests.builders import taskset
 
 HEADER = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "jobID": "j0"}
@@ -41,7 +41,7 @@ class Plugins:
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> Plugins:
     table = Plugins()
-    monkeypatch.setattr(asking, "client", lambda: table)
+    monkeypatch.setattr(calls, "client", lambda: table)
     return table
 
 
@@ -70,25 +70,26 @@ def plugin(stage: Stage, name: str, position: int = 1, **fields: Any) -> Registe
 
 
 @pytest.fixture
-def claim() -> Callable[..., Claim]:
+def claim() -> Callable[..., ClaimedStep]:
     def make(
         stage: Stage,
         registered: Sequence[RegisteredPlugin],
         job: Mapping[str, Any] | None = None,
         **fields: Any,
-    ) -> Claim:
+    ) -> ClaimedStep:
         values: dict[str, Any] = {"kind": "TaskSet", "header": HEADER, "factors": {}, **fields}
-        return Claim(
+        return ClaimedStep(
             job_id="j0",
             epoch=0,
             stage=stage,
             owner="w1",
-            claims=1,
+            claim_count=1,
             user_id="u1",
             namespace="default",
             attempt=0,
             request_id="",
-            job=taskset() if job is None else job,
+            submitted=job if stage is Stage.TRANSLATE else None,
+            taskset=None if stage is Stage.TRANSLATE else taskset() if job is None else job,
             plugins=Snapshot(1, registered),
             **values,
         )

@@ -10,15 +10,15 @@ import pytest
 
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import bind, decorate, gates, translate
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Advance, Claim, Entry, Fail, Stop, Suspend, TrailOutcome
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Stop, Suspend, TrailEntry, TrailOutcome
+from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
 
-Make = Callable[..., Claim]
+Make = Callable[..., ClaimedStep]
 
 
-def nothing(entries: list[Entry]) -> None:
+def nothing(entries: list[TrailEntry]) -> None:
     """A lease that needs no renewal."""
 
 

@@ -111,7 +111,7 @@ def upgrade() -> None:
         sa.Column("suspended_by", sa.Text(), nullable=False),
         sa.Column("suspended_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("on_timeout", sa.Text(), nullable=False),
-        sa.Column("heard_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_observed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cleanup", sa.Text(), nullable=True),
         sa.Column("cleanup_after", sa.DateTime(timezone=True), nullable=True),
@@ -128,9 +128,9 @@ def upgrade() -> None:
     )
     op.create_index("ix_jobs_cleanup", "jobs", ["id"], unique=False, postgresql_where=sa.text("cleanup = 'pending'"))
     op.create_index(
-        "ix_jobs_heard",
+        "ix_jobs_last_observed",
         "jobs",
-        ["heard_at"],
+        ["last_observed_at"],
         unique=False,
         postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL"),
     )
@@ -337,11 +337,11 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("epoch", sa.Integer(), nullable=False),
         sa.Column("stage", sa.Text(), nullable=False),
-        sa.Column("owed_since", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("pending_since", sa.DateTime(timezone=True), nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("not_before", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("sends", sa.Integer(), nullable=False),
-        sa.Column("claims", sa.Integer(), nullable=False),
+        sa.Column("publish_count", sa.Integer(), nullable=False),
+        sa.Column("claim_count", sa.Integer(), nullable=False),
         sa.Column("lease_owner", sa.Text(), nullable=True),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("unreachable", sa.JSON(none_as_null=True), nullable=False),
@@ -357,7 +357,7 @@ def upgrade() -> None:
         sa.Column("epoch", sa.Integer(), nullable=False),
         sa.Column("stage", sa.Text(), nullable=False),
         sa.Column("plugin_key", sa.Text(), nullable=False),
-        sa.Column("asking", sa.Integer(), nullable=False),
+        sa.Column("call_number", sa.Integer(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("duration_ms", sa.Integer(), nullable=False),
@@ -556,7 +556,9 @@ def downgrade() -> None:
     )
     op.drop_index(op.f("ix_jobs_kind_id"), table_name="jobs")
     op.drop_index(
-        "ix_jobs_heard", table_name="jobs", postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL")
+        "ix_jobs_last_observed",
+        table_name="jobs",
+        postgresql_where=sa.text("stage = 'cluster' AND finished_at IS NULL"),
     )
     op.drop_index("ix_jobs_cleanup", table_name="jobs", postgresql_where=sa.text("cleanup = 'pending'"))
     op.drop_table("jobs")

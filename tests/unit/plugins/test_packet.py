@@ -7,10 +7,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.plugins.headers import call_headers
-from pipeline_core.plugins.packet import Asking, Endpoint, Packet
-from pipeline_core.plugins.signing import check_secret
-from pipeline_core.plugins.text import clean
+from pipeline_core.plugins.errors import clean
+from pipeline_core.plugins.packet import Endpoint, Packet, PluginCall, call_headers, check_secret
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.validation.texts import header_value
 
@@ -86,8 +84,8 @@ def test_any_other_authorization_is_refused(text: str) -> None:
 
 
 def test_an_idempotency_key_names_the_question_and_fits_a_header() -> None:
-    assert Asking("job-1", "gate", "quota/a b", 2).idempotency_key == "job-1:gate:quota/a%20b:2"
-    assert Asking("job-1", "gate", "配额").idempotency_key == "job-1:gate:%E9%85%8D%E9%A2%9D:1"
+    assert PluginCall("job-1", "gate", "quota/a b", 2).idempotency_key == "job-1:gate:quota/a%20b:2"
+    assert PluginCall("job-1", "gate", "配额").idempotency_key == "job-1:gate:%E9%85%8D%E9%A2%9D:1"
 
 
 def test_a_packet_is_json_whatever_its_texts() -> None:

@@ -1,4 +1,4 @@
-"""One delivery: claim it, tell the subscriber, write down what it said."""
+"""Sending one delivery: claim it, make one attempt at the subscriber, write the result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now, rfc3339
@@ -18,18 +18,18 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
 from pipeline_core.features import snapshot
-from pipeline_core.hooks import alerts
+from pipeline_core.hooks.deliveries import ALERTS, alert_receiver, blocked
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.client import hook_client
-from pipeline_core.plugins.failures import CallFailed, CircuitOpen, NoRoom
+from pipeline_core.plugins.errors import CallFailed, CircuitOpen, ConcurrencyLimit
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """A claimed delivery, with all that is needed to make it."""
+class ClaimedDelivery:
+    """A delivery whose lease one worker holds, with all that is needed to send it. `attempt` counts from 1."""
 
     delivery_id: str
     subject_id: str
@@ -44,8 +44,8 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one try. `pause` is in seconds, until the next; `counted` says whether the subscriber was asked."""
+class DeliveryResult:
+    """The result of one attempt. `pause` is in seconds, until the next; `counted` says whether a request was made at all."""
 
     status: DeliveryStatus
     answer: str
@@ -54,41 +54,30 @@ class Verdict:
 
 
 def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
-    """Try a delivery once, if it is due and first in its line; its status then, or None when there was nothing to do.
+    """Make one attempt at a delivery, if it is due and not blocked; its status then, or None when there was nothing to do.
 
-    `owner` is a name that no other try has. Raises Unavailable.
+    `owner` is a name that is used once only. Raises Unavailable.
     """
-    telling = claim(delivery_id, owner)
-    if telling is None:
+    delivery = claim(delivery_id, owner)
+    if delivery is None:
         return None
-    failpoints.reach(Point.HOOK_CLAIMED, telling.state)
-    verdict = tell(telling)
-    failpoints.reach(Point.HOOK_TOLD, telling.state)
-    finish(telling, owner, verdict)
-    failpoints.reach(Point.HOOK_FINISHED, telling.state)
-    return verdict.status
-
-
-def blocked() -> ColumnElement[bool]:
-    """Whether an earlier delivery of the same subject to the same subscriber is still waiting."""
-    earlier = aliased(Delivery)
-    return exists().where(
-        earlier.subject_id == Delivery.subject_id,
-        earlier.plugin_key == Delivery.plugin_key,
-        earlier.sequence < Delivery.sequence,
-        earlier.status == DeliveryStatus.WAITING,
-    )
+    failpoints.reach(Point.HOOK_CLAIMED, delivery.state)
+    result = send(delivery)
+    failpoints.reach(Point.HOOK_ANSWERED, delivery.state)
+    finish(delivery, owner, result)
+    failpoints.reach(Point.HOOK_FINISHED, delivery.state)
+    return result.status
 
 
 @again_if_contended
-def claim(delivery_id: str, owner: str) -> Telling | None:
-    """Take the lease of a delivery that is due, whose subscriber is enabled, and before which none is waiting."""
+def claim(delivery_id: str, owner: str) -> ClaimedDelivery | None:
+    """Take the lease of a delivery that is due and not blocked, and whose subscriber is enabled; None otherwise."""
     with transaction() as session:
         key = session.execute(select(Delivery.plugin_key).where(Delivery.id == delivery_id)).scalar_one_or_none()
         endpoint = _subscriber(session, key) if key else None
         if endpoint is None:
             return None
-        # The call takes at most the subscriber's time-out, and what comes before and after it is short.
+        # The request takes at most the subscriber's time-out, and what comes before and after it is short.
         lease = timedelta(seconds=endpoint.timeout_seconds + settings().lease_seconds)
         row = session.execute(
             update(Delivery)
@@ -111,39 +100,39 @@ def claim(delivery_id: str, owner: str) -> Telling | None:
         ).one_or_none()
         if row is None:
             return None
-        told, request_id = _told(session, row.event_id, row.body)
-        return Telling(
+        document, request_id = _document(session, row.event_id, row.body)
+        return ClaimedDelivery(
             delivery_id=delivery_id,
             subject_id=row.subject_id,
             sequence=row.sequence,
-            state=told.get("state") or told["currentState"],
+            state=document.get("state") or document["currentState"],
             plugin_key=endpoint.key,
             attempt=row.attempts,
             give_up_at=row.give_up_at,
             endpoint=endpoint,
-            body=json.dumps(told, ensure_ascii=False).encode(),
+            body=json.dumps(document, ensure_ascii=False).encode(),
             request_id=request_id,
         )
 
 
 def _subscriber(session: Session, key: str) -> Endpoint | None:
-    """Whom to call, once for each try; None when there is none of that key, or its feature is disabled."""
-    if key == alerts.RECEIVER:
-        return alerts.receiver(settings())
+    """The endpoint, for one attempt; None when there is no such plugin, or its feature is disabled."""
+    if key == ALERTS:
+        return alert_receiver(settings())
     plugin = snapshot.current(session).get(key)
     return replace(plugin.endpoint, max_attempts=1) if plugin else None
 
 
-def _told(session: Session, event_id: int | None, alert: Any) -> tuple[dict[str, Any], str]:
-    """What is told, and the ID of the request that led to it."""
+def _document(session: Session, event_id: int | None, alert: Any) -> tuple[dict[str, Any], str]:
+    """What is sent, and the ID of the request that led to it."""
     if event_id is None:
         return {**alert, "currentTime": rfc3339(now())}, ""
     event, job = session.execute(select(Event, Job).join(Job, Job.id == Event.job_id).where(Event.id == event_id)).one()
-    return body(event, job, now()), job.request_id
+    return event_body(event, job, now()), job.request_id
 
 
-def body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
-    """What a subscriber is sent. Two fields stand twice, for subscribers that were written for older systems."""
+def event_body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
+    """What a subscriber is sent of an event. The state is there twice, for subscribers that were written for older systems."""
     return {
         "id": event.job_id,
         "current_state": event.state,
@@ -160,70 +149,79 @@ def body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
     }
 
 
-def tell(telling: Telling) -> Verdict:
-    """Make the call. Whatever is not one of the three words counts as `RE`, and is recorded as what it was."""
-    pause = backoff(telling.attempt, settings())
+def send(delivery: ClaimedDelivery) -> DeliveryResult:
+    """Make one attempt at the subscriber."""
+    pause = backoff(delivery.attempt, settings())
     try:
         reply = hook_client().call(
-            telling.endpoint,
-            telling.body,
-            job_id=telling.subject_id,
-            idempotency_key=telling.delivery_id,
-            deadline=time.monotonic() + telling.endpoint.timeout_seconds,
-            request_id=telling.request_id,
+            delivery.endpoint,
+            delivery.body,
+            job_id=delivery.subject_id,
+            idempotency_key=delivery.delivery_id,
+            deadline=time.monotonic() + delivery.endpoint.timeout_seconds,
+            request_id=delivery.request_id,
         )
-        read = answers.receipt if telling.plugin_key == alerts.RECEIVER else answers.acknowledgement
-        word = read(reply.body)
-    except (NoRoom, CircuitOpen) as failure:
-        return Verdict(DeliveryStatus.WAITING, failure.cause, max(failure.retry_after or 0.0, 1.0), counted=False)
+        read = answers.receipt if delivery.plugin_key == ALERTS else answers.acknowledgement
+        return result_of(read(reply.body), pause)
     except CallFailed as failure:
-        return Verdict(DeliveryStatus.WAITING, failure.cause, pause)
-    match word:
+        return result_of(failure, pause)
+
+
+def result_of(answer: Acknowledgement | CallFailed, pause: float) -> DeliveryResult:
+    """What a subscriber's answer leads to; `pause`, in seconds, is that before the next attempt, if there is one.
+
+    A failure counts as `RE`, and its cause is kept as the answer.
+    """
+    match answer:
         case Acknowledgement.OK:
-            return Verdict(DeliveryStatus.DELIVERED, word)
+            return DeliveryResult(DeliveryStatus.DELIVERED, answer)
         case Acknowledgement.EXCEPTION:
-            return Verdict(DeliveryStatus.EXCEPTION, word)
+            return DeliveryResult(DeliveryStatus.EXCEPTION, answer)
         case Acknowledgement.RETRY:
-            return Verdict(DeliveryStatus.WAITING, word, pause)
+            return DeliveryResult(DeliveryStatus.WAITING, answer, pause)
+        case ConcurrencyLimit() | CircuitOpen():
+            wait = max(answer.retry_after or 0.0, 1.0)
+            return DeliveryResult(DeliveryStatus.WAITING, answer.cause, wait, counted=False)
+        case _:
+            return DeliveryResult(DeliveryStatus.WAITING, answer.cause, pause)
 
 
 def backoff(attempt: int, limits: Settings) -> float:
-    """Seconds until the next try after so many: doubling, jittered so that deliveries do not come in step."""
+    """Seconds between this attempt and the next: doubling, and with jitter, so that deliveries do not come in step."""
     longest = min(limits.hook_retry_min_seconds * 2.0 ** min(attempt - 1, 32), limits.hook_retry_max_seconds)
     return longest * random.uniform(0.5, 1.0)
 
 
 @again_if_contended
-def finish(telling: Telling, owner: str, verdict: Verdict) -> None:
-    """Write down what came of a try. Does nothing when the lease has gone to someone else meanwhile."""
+def finish(delivery: ClaimedDelivery, owner: str, result: DeliveryResult) -> None:
+    """Write the result of an attempt. Does nothing when another worker has taken the lease meanwhile."""
     moment = now()
-    next_at = moment + timedelta(seconds=verdict.pause)
-    status = verdict.status
-    if status is DeliveryStatus.WAITING and next_at > telling.give_up_at:
-        status = DeliveryStatus.EXHAUSTED
+    next_at = moment + timedelta(seconds=result.pause)
+    given_up = result.status is DeliveryStatus.WAITING and next_at > delivery.give_up_at
+    status = DeliveryStatus.EXHAUSTED if given_up else result.status
     with transaction() as session:
         written = session.execute(
             update(Delivery)
-            .where(Delivery.id == telling.delivery_id, Delivery.lease_owner == owner)
+            .where(Delivery.id == delivery.delivery_id, Delivery.lease_owner == owner)
             .values(
                 status=status,
-                last_answer=verdict.answer[:500],
+                last_answer=result.answer[:500],
                 next_at=next_at,
                 published_at=None,
                 finished_at=None if status is DeliveryStatus.WAITING else moment,
-                attempts=telling.attempt if verdict.counted else telling.attempt - 1,
+                attempts=delivery.attempt if result.counted else delivery.attempt - 1,
                 lease_owner=None,
                 lease_until=None,
             )
             .returning(Delivery.id)
         ).one_or_none()
         if written and status is not DeliveryStatus.WAITING:
-            follow(session, telling.subject_id, telling.plugin_key)
+            wake_next(session, delivery.subject_id, delivery.plugin_key)
 
 
-def follow(session: Session, subject_id: str, plugin_key: str) -> None:
-    """Wake whoever is next in the line of a subject and a subscriber."""
-    following = (
+def wake_next(session: Session, subject_id: str, plugin_key: str) -> None:
+    """Send the next delivery of a subject to a subscriber: the one that was blocked by the one that has ended."""
+    first = (
         select(Delivery.id)
         .where(
             Delivery.subject_id == subject_id,
@@ -235,7 +233,7 @@ def follow(session: Session, subject_id: str, plugin_key: str) -> None:
         .scalar_subquery()
     )
     woken = session.execute(
-        update(Delivery).where(Delivery.id == following).values(published_at=now()).returning(Delivery.id)
+        update(Delivery).where(Delivery.id == first).values(published_at=now()).returning(Delivery.id)
     ).scalar_one_or_none()
     if woken:
         wakeups.after_commit(session, wakeups.DeliveryDue(woken))

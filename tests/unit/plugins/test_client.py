@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline_core.plugins.client import Client, retry_after
-from pipeline_core.plugins.deadline import Deadline
-from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, NotToBeHad
+from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CallFailed, PluginUnavailable
 from pipeline_core.plugins.guard import Guard
+from pipeline_core.plugins.network import Deadline
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.transport import Response, Transport
 from pipeline_core.plugins.types import PluginType
@@ -52,7 +52,9 @@ class Call:
         return self.client.call(endpoint, b"{}", job_id="j", idempotency_key="j:s:k:1", deadline=deadline).body
 
 
-@pytest.mark.parametrize("busy", [status(429), status(502), status(503), status(504), NotToBeHad("no connection")])
+@pytest.mark.parametrize(
+    "busy", [status(429), status(502), status(503), status(504), PluginUnavailable("no connection")]
+)
 def test_a_plugin_that_is_not_to_be_had_is_tried_again(busy: Response | CallFailed) -> None:
     call = Call(busy, busy, OK)
     assert call() == b"yes"
@@ -63,7 +65,7 @@ def test_a_plugin_that_is_not_to_be_had_is_tried_again(busy: Response | CallFail
 
 def test_attempts_end_and_are_counted() -> None:
     call = Call(status(503, b"later"), status(503, b"later"), OK)
-    with pytest.raises(NotToBeHad, match="status 503: later") as caught:
+    with pytest.raises(PluginUnavailable, match="status 503: later") as caught:
         call(attempts=2)
     assert caught.value.attempts == 2
     assert caught.value.retry_after is None
@@ -89,7 +91,7 @@ def test_retry_after_is_kept_to() -> None:
 
 def test_retry_after_beyond_the_budget_is_handed_on() -> None:
     call = Call(status(429, Retry_After="60"), OK)
-    with pytest.raises(NotToBeHad, match="status 429") as caught:
+    with pytest.raises(PluginUnavailable, match="status 429") as caught:
         call(budget=50)
     assert caught.value.retry_after == 60
     assert caught.value.attempts == 1
@@ -105,7 +107,7 @@ def test_an_attempt_gets_what_is_left_of_the_budget() -> None:
 
 def test_nothing_is_asked_when_the_budget_is_used_up() -> None:
     call = Call(OK)
-    with pytest.raises(NotToBeHad, match="used up") as caught:
+    with pytest.raises(PluginUnavailable, match="used up") as caught:
         call(budget=0)
     assert caught.value.attempts == 0
     assert call.script.asked == []

@@ -15,8 +15,8 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
 from pipeline_core.jobs import control, cursor, rollup
 from pipeline_core.jobs.submission import Submission, submit
-from pipeline_core.stages.order import Stage
-from pipeline_core.stages.outcomes import Claim, Launched
+from pipeline_core.stages.outcomes import ClaimedStep, Launched
+from pipeline_core.stages.stage import Stage
 from pipeline_core.states import ReplicaState
 
 ADMIN = Actor(name="admin", admin=True)
@@ -77,7 +77,7 @@ def launched(*others: dict[str, Any], replicas: int = 2, **role: Any) -> str:
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}
     job_id = submit(Submission.parse(raw), ADMIN)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimedStep)
     waiting = tuple(report(index, W) for index in range(replicas))
     cursor.finish(claim, Launched(observation=Observation(job_id, 0, waiting)))
     return job_id
@@ -103,7 +103,7 @@ def test_many_jobs_go_on_in_one_go(cluster: Telling) -> None:
     cluster.tells = (
         told(starting, report(0, R)) | told(ending, report(0, S), report(1, S), unitResults={"task_finished": 2})
     )  # fmt: skip
-    assert rollup.take_in([starting, ending, quiet]) == [quiet], "of which nothing was told"
+    assert rollup.apply_cached_observations([starting, ending, quiet]) == [quiet], "of which nothing was told"
     assert [job_of(one).state for one in (starting, ending, quiet)] == ["running", "succeeded", "waiting"]
     assert [replicas_of(one) for one in (starting, ending)] == [["running", "waiting"], ["succeeded", "succeeded"]]
     assert events_of(ending) == ["waiting", "running", "succeeded"]
@@ -115,28 +115,28 @@ def test_many_jobs_go_on_in_one_go(cluster: Telling) -> None:
 def test_what_was_told_already_and_what_is_older_changes_nothing(cluster: Telling) -> None:
     job_id = launched()
     cluster.tells = told(job_id, report(0, R))
-    rollup.take_in([job_id])
+    rollup.apply_cached_observations([job_id])
     before = job_of(job_id)
-    rollup.take_in([job_id])
+    rollup.apply_cached_observations([job_id])
     cluster.tells = told(job_id, report(0, W))
-    rollup.take_in([job_id])
+    rollup.apply_cached_observations([job_id])
     assert replicas_of(job_id) == ["running", "waiting"]
     assert (job_of(job_id).state, events_of(job_id)) == (before.state, ["waiting", "running"])
 
 
 def test_a_job_that_is_only_told_of_is_still_asked_for_after_a_while(cluster: Telling) -> None:
     job_id = launched()
-    heard = job_of(job_id).heard_at
+    heard = job_of(job_id).last_observed_at
     cluster.tells = told(job_id, report(0, R))
-    rollup.take_in([job_id])
-    assert job_of(job_id).heard_at == heard
+    rollup.apply_cached_observations([job_id])
+    assert job_of(job_id).last_observed_at == heard
 
 
 def test_other_attempts_and_jobs_that_ended_are_left_as_they_are(cluster: Telling) -> None:
     later, stopped = launched(), launched()
     control.stop(stopped, ADMIN)
     cluster.tells = told(later, report(0, S), attempt=1) | told(stopped, report(0, R)) | told("jgone", report(0, R))
-    assert rollup.take_in([later, stopped, "jgone"]) == []
+    assert rollup.apply_cached_observations([later, stopped, "jgone"]) == []
     assert (job_of(later).state, job_of(stopped).state) == ("waiting", "stopped")
     assert replicas_of(stopped) == ["stopped", "stopped"]
 
@@ -145,6 +145,6 @@ def test_replicas_that_a_decided_role_needs_no_more_are_ended(cluster: Telling) 
     pod = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     job_id = launched({"name": "ps", "replicas": 1, "template": pod}, replicas=2, completionPolicy={"minSucceeded": 1})
     cluster.tells = told(job_id, report(0, S), report(1, R))
-    rollup.take_in([job_id])
+    rollup.apply_cached_observations([job_id])
     assert job_of(job_id).state == "running", "the other role goes on"
     assert cluster.deleted == {job_id: (ReplicaKey("worker", 1, 0),)}

@@ -15,7 +15,7 @@ from redis import Redis
 
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.client import Client, Reply
-from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CircuitOpen, NoRoom, NotToBeHad
+from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable
 from pipeline_core.plugins.guard import Guard
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.transport import Transport
@@ -86,7 +86,7 @@ def test_a_plugin_that_is_back_at_the_third_attempt_has_answered(call: Caller, p
 @pytest.mark.parametrize("path", ["hang", "drip-headers", "drip-body", "drip-chunks", "drip-continue"])
 def test_a_plugin_that_hangs_or_drips_is_cut_off_at_its_timeout(call: Caller, plugin: Plugin, path: str) -> None:
     started = time.monotonic()
-    with pytest.raises(NotToBeHad, match=r"no answer within 0\.4 s"):
+    with pytest.raises(PluginUnavailable, match=r"no answer within 0\.4 s"):
         call(plugin.url(path), timeout=0.4)
     assert time.monotonic() - started < HANG_SECONDS
 
@@ -97,7 +97,7 @@ def test_an_error_that_drips_is_an_error(call: Caller, plugin: Plugin) -> None:
 
 
 def test_a_plugin_that_does_not_read_is_cut_off_too(call: Caller) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(NotToBeHad, match="no answer within"):
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(PluginUnavailable, match="no answer within"):
         call(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout=0.4, body=b"x" * (32 * MEBIBYTE))
 
 
@@ -115,7 +115,7 @@ def test_a_plugin_that_reads_slowly_is_cut_off_too(call: Caller) -> None:
         reading.start()
         started = time.monotonic()
         try:
-            with pytest.raises(NotToBeHad, match=r"no answer within 0\.4 s"):
+            with pytest.raises(PluginUnavailable, match=r"no answer within 0\.4 s"):
                 call(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout=0.4, body=b"x" * (32 * MEBIBYTE))
             assert time.monotonic() - started < HANG_SECONDS
         finally:
@@ -138,7 +138,7 @@ def test_a_huge_answer_is_not_held_in_memory(call: Caller, plugin: Plugin, path:
     "path", ["closed-at-once", "closed-in-headers", "closed-between-headers", "closed-in-body", "closed-in-chunk"]
 )
 def test_a_plugin_that_closes_the_connection_is_tried_again(call: Caller, plugin: Plugin, path: str) -> None:
-    with pytest.raises(NotToBeHad, match="closed before the answer was complete") as caught:
+    with pytest.raises(PluginUnavailable, match="closed before the answer was complete") as caught:
         call(plugin.url(path), attempts=2)
     assert caught.value.attempts == 2
     assert len(plugin.asked) == 2
@@ -178,13 +178,13 @@ def test_an_answer_that_is_no_json_is_bad(call: Caller, plugin: Plugin, path: st
 
 
 def test_retry_after_beyond_the_budget_is_not_waited_for(call: Caller, plugin: Plugin) -> None:
-    with pytest.raises(NotToBeHad, match="status 429") as caught:
+    with pytest.raises(PluginUnavailable, match="status 429") as caught:
         call(plugin.url("429"), attempts=3)
     assert (caught.value.retry_after, caught.value.attempts) == (3600, 1)
 
 
 def test_a_plugin_that_is_not_there_is_not_to_be_had(call: Caller, closed_port: int) -> None:
-    with pytest.raises(NotToBeHad, match="no connection: Connection refused"):
+    with pytest.raises(PluginUnavailable, match="no connection: Connection refused"):
         call(f"http://127.0.0.1:{closed_port}/")
 
 
@@ -239,7 +239,7 @@ def test_the_next_address_of_a_name_is_tried(call: Caller, plugin: Plugin, monke
 def test_a_name_that_is_not_resolved_in_time_is_given_up(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [released.wait(HANG_SECONDS)][1:])
-    with pytest.raises(NotToBeHad, match=r"not resolved within 0\.3 s"):
+    with pytest.raises(PluginUnavailable, match=r"not resolved within 0\.3 s"):
         call("http://slow.test/", timeout=0.3)
     released.set()
 
@@ -249,12 +249,12 @@ def test_a_name_that_does_not_exist_is_not_to_be_had(call: Caller, monkeypatch: 
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(NotToBeHad, match="could not be resolved: Name or service not known"):
+    with pytest.raises(PluginUnavailable, match="could not be resolved: Name or service not known"):
         call("http://nowhere.test/")
 
 
 def test_a_name_too_long_for_dns_is_not_to_be_had(call: Caller) -> None:
-    with pytest.raises(NotToBeHad, match="could not be resolved"):
+    with pytest.raises(PluginUnavailable, match="could not be resolved"):
         call(f"http://{'x' * 70}.test/")
 
 
@@ -298,7 +298,7 @@ def test_a_circuit_that_opens_between_attempts_ends_the_call(plugin: Plugin, val
 def test_a_full_bulkhead_is_told_at_once_and_frees_itself(plugin: Plugin, valkey: Redis) -> None:
     guard = Guard(valkey, prefix="t:", concurrency=1, failures=1, open_seconds=60)
     call = Caller(guard=guard)
-    with guard.entered("k", 30), pytest.raises(NoRoom) as caught:
+    with guard.entered("k", 30), pytest.raises(ConcurrencyLimit) as caught:
         call(plugin.url("pass"), attempts=5)
     assert caught.value.attempts == 0
     assert call(plugin.url("pass")).attempts == 1

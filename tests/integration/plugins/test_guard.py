@@ -8,8 +8,15 @@ from redis import Redis
 
 from pipeline_core.metrics.totals import Metric, Totals
 from pipeline_core.plugins import guard as guard_module
-from pipeline_core.plugins.failures import AddressRefused, BadAnswer, CallFailed, CircuitOpen, NoRoom, NotToBeHad
-from pipeline_core.plugins.guard import Circuit, Guard, Outcome
+from pipeline_core.plugins.errors import (
+    AddressRefused,
+    BadAnswer,
+    CallFailed,
+    CircuitOpen,
+    ConcurrencyLimit,
+    PluginUnavailable,
+)
+from pipeline_core.plugins.guard import AttemptOutcome, Circuit, Guard
 from pipeline_core.settings import Settings
 from tests.waiting import wait_for
 
@@ -52,9 +59,9 @@ def test_calls_at_a_time_are_limited_over_all_workers(make_guard: MakeGuard) -> 
     one, other = make_guard(concurrency=2), make_guard(concurrency=2)
     with one.entered("k", 30), other.entered("k", 30):
         for guard in (one, other):
-            with pytest.raises(NoRoom, match="2 calls of it are under way already") as caught:
+            with pytest.raises(ConcurrencyLimit, match="2 calls of it are under way already") as caught:
                 ends(guard)
-            assert caught.value.retry_after == guard_module.ROOM_RETRY
+            assert caught.value.retry_after == guard_module.LIMIT_RETRY
         ends(one, key="another plugin")
         assert one.health("k").calls == 2
     ends(one)
@@ -64,7 +71,7 @@ def test_calls_at_a_time_are_limited_over_all_workers(make_guard: MakeGuard) -> 
 def test_no_room_counts_against_nothing(make_guard: MakeGuard) -> None:
     guard = make_guard(concurrency=1, failures=1)
     with guard.entered("k", 30):
-        assert all(refuses(guard, NoRoom) for _ in range(5))
+        assert all(refuses(guard, ConcurrencyLimit) for _ in range(5))
     health = guard.health("k")
     assert (health.circuit, health.failures, len(health.recent)) == (Circuit.CLOSED, 0, 1)
 
@@ -77,15 +84,15 @@ def test_a_lost_call_gives_its_place_back(
     lost = guard.entered("k", 0.1)
     lost.__enter__()
     with guard.entered("k", 30):
-        assert refuses(guard, NoRoom)
-        wait_for(lambda: not refuses(guard, NoRoom))
+        assert refuses(guard, ConcurrencyLimit)
+        wait_for(lambda: not refuses(guard, ConcurrencyLimit))
 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_a_circuit_opens_after_failures_in_a_row_for_all_workers(make_guard: MakeGuard, text: bool) -> None:
     one, other = make_guard(text=text), make_guard(text=text)
     for guard in (one, other, one):
-        ends(guard, NotToBeHad("no connection: ä"))
+        ends(guard, PluginUnavailable("no connection: ä"))
     with pytest.raises(CircuitOpen, match="left alone for a while after: no connection: ä") as caught:
         ends(other)
     assert 0 < caught.value.retry_after <= LONG
@@ -97,8 +104,8 @@ def test_a_circuit_opens_after_failures_in_a_row_for_all_workers(make_guard: Mak
 def test_any_answer_begins_the_row_anew(make_guard: MakeGuard, answer: BadAnswer | None) -> None:
     guard = make_guard()
     for _ in range(3):
-        ends(guard, NotToBeHad("x"))
-        ends(guard, NotToBeHad("x"))
+        ends(guard, PluginUnavailable("x"))
+        ends(guard, PluginUnavailable("x"))
         ends(guard, answer)
     assert circuit(guard) is Circuit.CLOSED
 
@@ -106,7 +113,7 @@ def test_any_answer_begins_the_row_anew(make_guard: MakeGuard, answer: BadAnswer
 @pytest.mark.parametrize("end", [AddressRefused("x"), KeyboardInterrupt()])
 def test_a_call_that_never_reached_the_plugin_says_nothing_of_it(make_guard: MakeGuard, end: BaseException) -> None:
     guard = make_guard()
-    ends(guard, NotToBeHad("x"))
+    ends(guard, PluginUnavailable("x"))
     for _ in range(5):
         ends(guard, end)
     assert guard.health("k").failures == 1
@@ -117,7 +124,7 @@ def test_a_call_that_never_reached_the_plugin_says_nothing_of_it(make_guard: Mak
 def half_open(make_guard: MakeGuard) -> Guard:
     guard = make_guard(open_seconds=0.3)
     for _ in range(3):
-        ends(guard, NotToBeHad("x"))
+        ends(guard, PluginUnavailable("x"))
     assert circuit(guard) is Circuit.OPEN
     wait_for(lambda: circuit(guard) is Circuit.HALF_OPEN)
     return guard
@@ -131,7 +138,7 @@ def test_one_call_probes_and_closes_the_circuit(half_open: Guard) -> None:
 
 
 def test_a_probe_that_fails_opens_the_circuit_again(half_open: Guard) -> None:
-    ends(half_open, NotToBeHad("still away"))
+    ends(half_open, PluginUnavailable("still away"))
     assert refuses(half_open, CircuitOpen)
     assert half_open.health("k").cause == "still away"
     wait_for(lambda: not refuses(half_open, CircuitOpen))
@@ -160,12 +167,12 @@ def test_health_tells_the_recent_outcomes(make_guard: MakeGuard) -> None:
     for _ in range(30):
         ends(guard)
     ends(guard, BadAnswer("status 500"))
-    ends(guard, NotToBeHad("no connection"))
+    ends(guard, PluginUnavailable("no connection"))
     health = guard.health("k")
     assert [record.outcome for record in health.recent[:3]] == [
-        Outcome.NOT_TO_BE_HAD,
-        Outcome.BAD_ANSWER,
-        Outcome.ANSWERED,
+        AttemptOutcome.UNAVAILABLE,
+        AttemptOutcome.BAD_ANSWER,
+        AttemptOutcome.ANSWERED,
     ]
     assert len(health.recent) == 20
     assert (health.failures, health.cause, health.calls) == (1, "no connection", 0)
@@ -174,7 +181,7 @@ def test_health_tells_the_recent_outcomes(make_guard: MakeGuard) -> None:
 
 def test_redis_emptied_during_a_call_harms_nothing(make_guard: MakeGuard, valkey: Redis) -> None:
     guard = make_guard()
-    ends(guard, NotToBeHad("x"))
+    ends(guard, PluginUnavailable("x"))
     with guard.entered("k", 30):
         valkey.flushall()
         valkey.script_flush()
@@ -184,7 +191,7 @@ def test_redis_emptied_during_a_call_harms_nothing(make_guard: MakeGuard, valkey
 
 def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuard, valkey: Redis) -> None:
     guard = make_guard()
-    ends(guard, NotToBeHad("x"))
+    ends(guard, PluginUnavailable("x"))
     with guard.entered("k", 30):
         keys = list(valkey.scan_iter())
         assert len(keys) == 4
@@ -193,13 +200,13 @@ def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuar
 
 def test_durations_are_added_up_by_outcome(make_guard: MakeGuard) -> None:
     guard = make_guard(text=True)
-    for failure in (None, None, NotToBeHad("x"), BadAnswer("x")):
+    for failure in (None, None, PluginUnavailable("x"), BadAnswer("x")):
         ends(guard, failure)
     added = Totals(guard._redis, prefix="t:").histograms(Metric.PLUGIN_CALL_SECONDS)
     assert {labels: sum(histogram.counts) for labels, histogram in added.items()} == {
-        ("k", Outcome.ANSWERED): 2,
-        ("k", Outcome.NOT_TO_BE_HAD): 1,
-        ("k", Outcome.BAD_ANSWER): 1,
+        ("k", AttemptOutcome.ANSWERED): 2,
+        ("k", AttemptOutcome.UNAVAILABLE): 1,
+        ("k", AttemptOutcome.BAD_ANSWER): 1,
     }
 
 
@@ -211,6 +218,6 @@ def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(
     with guard.entered("k", 30), guard.entered("k", 30):
         pass
     for _ in range(3):
-        ends(guard, NotToBeHad("x"))
+        ends(guard, PluginUnavailable("x"))
     assert guard.health("another") is None
     assert capsys.readouterr().out.count("go on unguarded") == 2

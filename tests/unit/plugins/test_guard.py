@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from pipeline_core.plugins.guard import Circuit, Health, Outcome, Record
-from pipeline_core.plugins.health import view
+from pipeline_core.plugins.guard import AttemptOutcome, Circuit, PluginHealth, RecentAttempt, health_json
 
 
 def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
-    recent = (Record(1769860800.5, Outcome.NOT_TO_BE_HAD, 2.0), Record(1769860790.0, Outcome.ANSWERED, 0.0125))
-    assert view(Health(Circuit.OPEN, 3, 5, "no connection", recent)) == {
+    recent = (
+        RecentAttempt(1769860800.5, AttemptOutcome.UNAVAILABLE, 2.0),
+        RecentAttempt(1769860790.0, AttemptOutcome.ANSWERED, 0.0125),
+    )
+    assert health_json(PluginHealth(Circuit.OPEN, 3, 5, "no connection", recent)) == {
         "circuit": "open",
         "callsUnderWay": 3,
         "failuresInARow": 5,
@@ -20,4 +22,4 @@ def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
 
 
 def test_a_plugin_that_was_never_called_has_no_latency() -> None:
-    assert view(Health(Circuit.CLOSED, 0, 0, "", ()))["latencyMs"] is None
+    assert health_json(PluginHealth(Circuit.CLOSED, 0, 0, "", ()))["latencyMs"] is None

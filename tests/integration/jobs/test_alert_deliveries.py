@@ -18,8 +18,8 @@ from pipeline_core.database.models import Delivery, DeliveryStatus, FlowRow, Run
 from pipeline_core.flows.definition.documents import parse_stored
 from pipeline_core.flows.runs import alerts as run_alerts
 from pipeline_core.flows.states import RunState
-from pipeline_core.hooks import alerts, deliveries
-from pipeline_core.hooks.deliver import deliver
+from pipeline_core.hooks import deliveries
+from pipeline_core.hooks.sending import deliver
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from tests.plugin_server import PluginServer, serving
@@ -116,7 +116,7 @@ def test_an_alert_is_tried_again_until_the_receiver_has_it(receiver: PluginServe
     assert statuses == [[DeliveryStatus.WAITING], [DeliveryStatus.WAITING], [DeliveryStatus.DELIVERED]]
     assert len({call.headers["Idempotency-Key"] for call in receiver.calls}) == 1
     (found,) = listed(subject_id=run_id)
-    assert (found["jobID"], found["runID"], found["plugin"], found["attempts"]) == (None, run_id, alerts.RECEIVER, 3)
+    assert (found["jobID"], found["runID"], found["plugin"], found["attempts"]) == (None, run_id, deliveries.ALERTS, 3)
 
 
 def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer) -> None:
@@ -126,7 +126,7 @@ def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer
     assert deliver_due() == [DeliveryStatus.EXCEPTION]
     receiver.plugin("/alerts", lambda body: "OK")
     with transaction() as session:
-        assert deliveries.redeliver_all(session, alerts.RECEIVER, SYSTEM) == 1
+        assert deliveries.redeliver_all(session, deliveries.ALERTS, SYSTEM) == 1
     assert deliver_due() == [DeliveryStatus.DELIVERED]
 
 
@@ -136,7 +136,7 @@ def test_an_alert_outlives_the_time_in_which_it_is_tried_as_exhausted(receiver: 
     with transaction() as session:
         session.execute(update(Delivery).values(give_up_at=now() - timedelta(seconds=1)))
     assert deliveries.give_up() == 1
-    assert [found["status"] for found in listed(plugin=alerts.RECEIVER)] == [DeliveryStatus.EXHAUSTED]
+    assert [found["status"] for found in listed(plugin=deliveries.ALERTS)] == [DeliveryStatus.EXHAUSTED]
 
 
 def test_without_a_receiver_nothing_is_owed(service_settings: Settings) -> None:

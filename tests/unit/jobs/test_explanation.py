@@ -1,4 +1,4 @@
-"""The plan of a job against the stages themselves: what it foretells is what they do."""
+"""The explanation of a job against the stages themselves: what it says is what they do."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
-from pipeline_core.jobs.explanation import STAND_IN_ID, Plan, plan
+from pipeline_core.jobs.explanation import STAND_IN_ID, JobExplanation, explanation
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.client import Reply
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, compile, parse_selector
-from pipeline_core.stages import asking, bind, decorate, factors, gates, translate
-from pipeline_core.stages.choice import next_of
-from pipeline_core.stages.order import STAGES, Stage, after
-from pipeline_core.stages.outcomes import Advance, Claim, Entry, Outcome
+from pipeline_core.stages import bind, calls, decorate, factors, gates, translate
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, TrailEntry
+from pipeline_core.stages.stage import STAGES, Stage, after, next_of
 from pipeline_core.states import FINAL, JobState
 from tests.builders import taskset
 
@@ -32,7 +31,7 @@ NOT_TFJOB = {"conditions": [{"name": "tf", "key": "jobKind", "expect": "TFJob"}]
 
 @pytest.fixture(autouse=True)
 def defaults(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> None:
-    monkeypatch.setattr(asking, "client", lambda: Agreeable())
+    monkeypatch.setattr(calls, "client", lambda: Agreeable())
 
 
 class Agreeable:
@@ -74,11 +73,11 @@ def submission(kind: str = "TFJob", header: Any = None) -> Submission:
 
 def planned(
     submitted: Submission, plugins: Sequence[RegisteredPlugin] = (), off: Sequence[RegisteredPlugin] = ()
-) -> Plan:
-    return plan(submitted, Snapshot(1, plugins), Snapshot(1, off))
+) -> JobExplanation:
+    return explanation(submitted, Snapshot(1, plugins), Snapshot(1, off))
 
 
-def stage_of(made: Plan, stage: Stage) -> Any:
+def stage_of(made: JobExplanation, stage: Stage) -> Any:
     return next(planned for planned in made.stages if planned.stage is stage)
 
 
@@ -93,23 +92,24 @@ class Way:
 def run_stages(submitted: Submission, plugins: Snapshot) -> Way:
     """Run the real stages as a chain does, skipping those that the cursor skips."""
     header = submitted.header_of("j01kb5gqz5sk4q7r3f0m7h2k9xz")
-    job: Any = submitted.job
+    taskset: Any = submitted.job if submitted.is_taskset else None
     asked: dict[Stage, list[str]] = {}
     stage = Stage.TRANSLATE
     while stage is not Stage.LAUNCH:
-        claim = Claim(
+        claim = ClaimedStep(
             job_id="j01kb5gqz5sk4q7r3f0m7h2k9xz",
             epoch=0,
             stage=stage,
             owner="w",
-            claims=1,
+            claim_count=1,
             kind=submitted.kind,
             user_id="ada",
             namespace="default",
             attempt=0,
             request_id="",
             header=header,
-            job=job,
+            submitted=submitted.job,
+            taskset=taskset,
             factors={},
             plugins=plugins,
         )
@@ -117,13 +117,13 @@ def run_stages(submitted: Submission, plugins: Snapshot) -> Way:
         asked[stage] = [entry.plugin_key for entry in entries]
         if not isinstance(outcome, Advance):
             return Way(asked, stage)
-        job = outcome.taskset or job
+        taskset = outcome.taskset or taskset
         stage = next_of(after(stage), plugins, submitted.kind, header)
     return Way(asked, None)
 
 
-def _run(claim: Claim) -> tuple[Outcome, list[Entry]]:
-    renewed: list[Entry] = []
+def _run(claim: ClaimedStep) -> tuple[Outcome, list[TrailEntry]]:
+    renewed: list[TrailEntry] = []
     if claim.stage is Stage.GATES:
         outcome: Outcome = gates.run(claim, renewed.extend)
     else:

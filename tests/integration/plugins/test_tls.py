@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pipeline_core.plugins.deadline import Deadline
-from pipeline_core.plugins.failures import NotToBeHad
+from pipeline_core.plugins.errors import PluginUnavailable
+from pipeline_core.plugins.network import Deadline
 from pipeline_core.plugins.transport import Transport
 from tests.integration.plugins.misbehaving import Plugin
 from tests.waiting import HANG_SECONDS
@@ -67,12 +67,12 @@ def test_a_certificate_for_another_name_is_refused(
     secured: Plugin, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with pytest.raises(NotToBeHad, match=r"TLS failed: .*not valid for '127\.0\.0\.1'"):
+    with pytest.raises(PluginUnavailable, match=r"TLS failed: .*not valid for '127\.0\.0\.1'"):
         Transport().post(secured.url("pass"), b"{}", {}, Deadline.after(20))
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(secured: Plugin) -> None:
-    with pytest.raises(NotToBeHad, match="TLS failed: self-signed certificate"):
+    with pytest.raises(PluginUnavailable, match="TLS failed: self-signed certificate"):
         Transport().post(secured.url("pass", "localhost"), b"{}", {}, Deadline.after(20))
     assert secured.asked == []
 
@@ -87,7 +87,7 @@ def test_a_plugin_without_tls_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answering = threading.Thread(target=answer, daemon=True)
         answering.start()
-        with pytest.raises(NotToBeHad, match="TLS failed"):
+        with pytest.raises(PluginUnavailable, match="TLS failed"):
             Transport().post(f"https://127.0.0.1:{listener.getsockname()[1]}/", b"{}", {}, Deadline.after(20))
         answering.join(HANG_SECONDS)
 
@@ -97,5 +97,5 @@ def test_a_secured_plugin_that_drips_is_cut_off(
     secured: Plugin, certificate: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with pytest.raises(NotToBeHad, match="no answer within"):
+    with pytest.raises(PluginUnavailable, match="no answer within"):
         Transport().post(secured.url(path, "localhost"), b"{}", {}, Deadline.after(1))

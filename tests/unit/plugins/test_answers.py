@@ -17,7 +17,7 @@ from pipeline_core.plugins.answers import (
     gate,
     taskset,
 )
-from pipeline_core.plugins.failures import BadAnswer
+from pipeline_core.plugins.errors import BadAnswer
 
 
 def body(value: Any) -> bytes:

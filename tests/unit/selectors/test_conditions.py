@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.selectors.expect import compile_expect
-from pipeline_core.selectors.header import reader, text_of
+from pipeline_core.selectors.conditions import compile_expect, reader, text_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Patience, policies, and which plugins need not be asked any more."""
+"""Unreachable, policies, and which plugins need not be asked any more."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from datetime import timedelta
 import pytest
 
 from pipeline_core.common.clock import now
-from pipeline_core.plugins.failures import BadAnswer, NoRoom, NotToBeHad
+from pipeline_core.plugins.errors import BadAnswer, ConcurrencyLimit, PluginUnavailable
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import factors
-from pipeline_core.stages.asking import answered, number
-from pipeline_core.stages.order import Stage
+from pipeline_core.stages.calls import next_call_number, settled_calls
 from pipeline_core.stages.outcomes import (
     Advance,
-    Claim,
-    Entry,
+    ClaimedStep,
     Fail,
-    Patience,
     Postpone,
     Suspend,
+    TrailEntry,
     TrailOutcome,
+    Unreachable,
 )
+from pipeline_core.stages.stage import Stage
 from tests.unit.stages.conftest import Plugins, plugin
 
-Make = Callable[..., Claim]
+Make = Callable[..., ClaimedStep]
 
 
-def entry(key: str, outcome: TrailOutcome, **fields: object) -> Entry:
-    return Entry(plugin_key=key, outcome=outcome, started_at=now(), **fields)  # type: ignore[arg-type]
+def entry(key: str, outcome: TrailOutcome, **fields: object) -> TrailEntry:
+    return TrailEntry(plugin_key=key, outcome=outcome, started_at=now(), **fields)  # type: ignore[arg-type]
 
 
 def test_a_plugin_that_is_away_makes_the_job_wait_and_keeps_count(plugins: Plugins, claim: Make) -> None:
     away = plugin(Stage.FACTORS, "a")
-    plugins.answers["a"] = NotToBeHad("connection refused", attempts=3)
+    plugins.answers["a"] = PluginUnavailable("connection refused", attempts=3)
     first = factors.run(claim(Stage.FACTORS, [away]))
     assert isinstance(first, Postpone)
     assert "a was not to be had since" in first.reason
@@ -44,7 +44,7 @@ def test_a_plugin_that_is_away_makes_the_job_wait_and_keeps_count(plugins: Plugi
     assert isinstance(second, Postpone)
     assert second.unreachable["a"].attempts == 6
     assert second.unreachable["a"].since == first.unreachable["a"].since
-    assert second.unreachable["a"].rounds == 2
+    assert second.unreachable["a"].postponements == 2
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_when_its_patience_is_over_the_policy_decides(
     plugins: Plugins, claim: Make, policy: FailurePolicy, outcome: type
 ) -> None:
     away = plugin(Stage.FACTORS, "a", failure_policy=policy)
-    plugins.answers["a"] = NotToBeHad("connection refused", attempts=1)
-    long_since = {"a": Patience(since=now() - timedelta(seconds=61), attempts=4, rounds=5)}
+    plugins.answers["a"] = PluginUnavailable("connection refused", attempts=1)
+    long_since = {"a": Unreachable(since=now() - timedelta(seconds=61), attempts=4, postponements=5)}
     result = factors.run(claim(Stage.FACTORS, [away], unreachable=long_since))
     assert isinstance(result, outcome)
     (recorded,) = result.trail
@@ -68,7 +68,7 @@ def test_when_its_patience_is_over_the_policy_decides(
 
 def test_no_room_for_another_call_never_counts_against_a_plugin(plugins: Plugins, claim: Make) -> None:
     full = plugin(Stage.FACTORS, "a", patience_seconds=0)
-    plugins.answers["a"] = NoRoom("64 calls are under way", retry_after=1.0)
+    plugins.answers["a"] = ConcurrencyLimit("64 calls are under way", retry_after=1.0)
     result = factors.run(claim(Stage.FACTORS, [full]))
     assert isinstance(result, Postpone)
     assert result.unreachable == {}
@@ -83,7 +83,7 @@ def test_a_bad_answer_is_not_waited_for(plugins: Plugins, claim: Make) -> None:
 
 def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: Plugins, claim: Make) -> None:
     both = [plugin(Stage.FACTORS, "a"), plugin(Stage.FACTORS, "b", position=2)]
-    plugins.answers = {"a": NotToBeHad("away"), "b": {"topic": "t", "advice": 2}}
+    plugins.answers = {"a": PluginUnavailable("away"), "b": {"topic": "t", "advice": 2}}
     waiting = factors.run(claim(Stage.FACTORS, both))
     assert isinstance(waiting, Postpone)
     assert [kept.plugin_key for kept in waiting.trail] == ["b"]
@@ -99,8 +99,8 @@ def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: 
 def test_an_asking_after_a_suspension_has_the_next_number(claim: Make) -> None:
     a = plugin(Stage.GATES, "a")
     before = claim(Stage.GATES, [a], trail=[entry("a", TrailOutcome.SUSPENDED), entry("a", TrailOutcome.RESUMED)])
-    assert answered(before) == {}
-    assert number(before, a) == 2
+    assert settled_calls(before) == {}
+    assert next_call_number(before, a) == 2
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_an_asking_after_a_suspension_has_the_next_number(claim: Make) -> None:
 )
 def test_who_has_answered(claim: Make, outcomes: list[TrailOutcome], done: bool) -> None:
     before = claim(Stage.GATES, [], trail=[entry("a", outcome) for outcome in outcomes])
-    assert ("a" in answered(before)) is done
+    assert ("a" in settled_calls(before)) is done

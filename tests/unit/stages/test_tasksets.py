@@ -10,9 +10,9 @@ import pytest
 
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
-from pipeline_core.stages import pod_rules, translate
-from pipeline_core.stages.order import Stage
+from pipeline_core.stages import tasksets, translate
 from pipeline_core.stages.outcomes import Advance, Fail
+from pipeline_core.stages.stage import Stage
 from pipeline_core.taskset.pod_policy import PodPolicyError
 from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
@@ -35,7 +35,7 @@ def policy(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def set_policy(level: str, *host_paths: str) -> None:
         chosen = replace(settings(), pod_policy_submitted=level, host_paths=host_paths, cluster_driver="kubernetes")
-        monkeypatch.setattr(pod_rules, "settings", lambda: chosen)
+        monkeypatch.setattr(tasksets, "settings", lambda: chosen)
 
     return set_policy
 

@@ -1,0 +1,26 @@
+"""Signals: the note that a job of a run has changed its state, written in the transaction of the change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from pipeline_core.database import wakeups
+from pipeline_core.database.models import Job, RunSignal, table
+from pipeline_core.jobs import lifecycle
+
+_INSERT = insert(table(RunSignal))
+
+
+def listen() -> None:
+    """Signal runs from now on, in this process. Every process that changes jobs calls this at its start."""
+    lifecycle.on_transition(signal_run)
+
+
+def signal_run(session: Session, job: Job, moment: datetime) -> None:
+    """Signal the run that the job is a task of, if it is one: it has to be advanced."""
+    if job.run_id:
+        session.execute(_INSERT, {"run_id": job.run_id, "job_id": job.id, "at": moment})
+        wakeups.after_commit(session, wakeups.RunDue(job.run_id))

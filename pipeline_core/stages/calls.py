@@ -1,0 +1,213 @@
+"""Calling the plugins of a stage, and what follows when one does not answer: patience first, then its failure policy."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from pipeline_core.common.clock import now
+from pipeline_core.features.snapshot import RegisteredPlugin
+from pipeline_core.plugins.client import client
+from pipeline_core.plugins.errors import CallFailed, ConcurrencyLimit, PluginUnavailable
+from pipeline_core.plugins.packet import Packet, PluginCall
+from pipeline_core.plugins.types import FailurePolicy
+from pipeline_core.settings import settings
+from pipeline_core.stages.outcomes import (
+    ClaimedStep,
+    Fail,
+    Outcome,
+    Postpone,
+    Suspend,
+    TrailEntry,
+    TrailOutcome,
+    Unreachable,
+)
+from pipeline_core.stages.stage import Stage
+
+Value = TypeVar("Value")
+
+MAX_PARALLEL = 16
+"""Plugins of one stage and one job that are called at the same time."""
+LONGEST_PAUSE = 30.0
+"""Seconds, at most, between two calls of an unavailable plugin for the same job."""
+
+_DONE = frozenset({TrailOutcome.ANSWERED, TrailOutcome.IGNORED})
+_CALLED = _DONE | {TrailOutcome.SUSPENDED, TrailOutcome.FAILED}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered(Generic[Value]):
+    """A plugin's answer, read and checked."""
+
+    plugin: RegisteredPlugin
+    value: Value
+    entry: TrailEntry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unanswered:
+    """There is no usable answer. While the job `waits` for the plugin, `pause` is in seconds; `policy` applies otherwise.
+
+    `unreachable` is what the step keeps about the plugin until its next call, if anything.
+    """
+
+    plugin: RegisteredPlugin
+    policy: FailurePolicy
+    reason: str
+    entry: TrailEntry
+    unreachable: Unreachable | None
+    waits: bool
+    pause: float
+
+
+Result = Answered[Value] | Unanswered
+
+
+def request_body(step: ClaimedStep) -> bytes:
+    """The body of the requests to every plugin of this stage."""
+    job = step.submitted if step.stage is Stage.TRANSLATE else step.taskset
+    return Packet(step.factors, step.header, job or {}).encode()
+
+
+def settled_calls(step: ClaimedStep) -> dict[str, TrailEntry]:
+    """The entries of plugins that need not be called again, by key."""
+    latest = {entry.plugin_key: entry for entry in step.trail if entry.outcome is not TrailOutcome.RESUMED}
+    return {key: entry for key, entry in latest.items() if entry.outcome in _DONE}
+
+
+def next_call_number(step: ClaimedStep, plugin: RegisteredPlugin) -> int:
+    """The number of the plugin's next call for this job and stage, from 1."""
+    return 1 + sum(entry.plugin_key == plugin.key and entry.outcome in _CALLED for entry in step.trail)
+
+
+def budget(plugins: Sequence[RegisteredPlugin]) -> float:
+    """Seconds that the calls of these plugins may take together."""
+    return max([settings().stage_budget_seconds, *(plugin.timeout_seconds for plugin in plugins)])
+
+
+def call(
+    step: ClaimedStep, plugin: RegisteredPlugin, body: bytes, deadline: float, read: Callable[[bytes], Value]
+) -> Answered[Value] | Unanswered:
+    """Call one plugin. `read` makes the answer's body a value, or raises BadAnswer; `deadline` is monotonic."""
+    plugin_call = PluginCall(step.job_id, step.stage, plugin.key, next_call_number(step, plugin))
+    started_at, started = now(), time.monotonic()
+
+    def entry(outcome: TrailOutcome, attempts: int, reason: str = "") -> TrailEntry:
+        earlier = step.unreachable.get(plugin.key)
+        return TrailEntry(
+            plugin_key=plugin.key,
+            outcome=outcome,
+            started_at=started_at,
+            call_number=plugin_call.call_number,
+            attempts=attempts + (earlier.attempts if earlier else 0),
+            duration_ms=round((time.monotonic() - started) * 1000),
+            reason=reason,
+        )
+
+    attempts = 0
+    try:
+        reply = client().call(
+            plugin.endpoint,
+            body,
+            job_id=step.job_id,
+            idempotency_key=plugin_call.idempotency_key,
+            deadline=deadline,
+            request_id=step.request_id,
+        )
+        attempts = reply.attempts
+        return Answered(plugin=plugin, value=read(reply.body), entry=entry(TrailOutcome.ANSWERED, attempts))
+    except CallFailed as failure:
+        return _unanswered(step, plugin, failure, entry(TrailOutcome.FAILED, attempts or failure.attempts))
+
+
+def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed, entry: TrailEntry) -> Unanswered:
+    moment = now()
+    earlier = step.unreachable.get(plugin.key)
+    since = earlier.since if earlier else entry.started_at
+    until = since + timedelta(seconds=plugin.patience_seconds)
+    postponements = earlier.postponements if earlier else 0
+    at_limit = isinstance(failure, ConcurrencyLimit)
+    if isinstance(failure, PluginUnavailable):
+        after = f" ({entry.attempts} attempt{'' if entry.attempts == 1 else 's'})" if entry.attempts else ""
+        reason = f"{plugin.key} was not to be had since {since:%Y-%m-%dT%H:%M:%SZ}{after}: {failure.cause}"
+    else:
+        reason = f"{plugin.key} answered badly: {failure.cause}"
+    return Unanswered(
+        plugin=plugin,
+        policy=plugin.failure_policy,
+        reason=reason,
+        entry=entry,
+        waits=at_limit or (isinstance(failure, PluginUnavailable) and moment < until),
+        unreachable=earlier
+        if at_limit
+        else Unreachable(since=since, attempts=entry.attempts, postponements=postponements + 1),
+        pause=_pause(postponements, failure, None if at_limit else (until - moment).total_seconds()),
+    )
+
+
+def _pause(postponements: int, failure: CallFailed, left: float | None) -> float:
+    requested = failure.retry_after if isinstance(failure, PluginUnavailable) else None
+    pause = max(min(2.0**postponements, LONGEST_PAUSE) * random.uniform(0.75, 1.0), requested or 0.0)
+    return pause if left is None else min(pause, max(left, 0.1))
+
+
+def call_in_parallel(
+    step: ClaimedStep,
+    plugins: Sequence[RegisteredPlugin],
+    body: bytes,
+    read: Callable[[RegisteredPlugin, bytes], Value],
+) -> list[Answered[Value] | Unanswered]:
+    """Call plugins that do not depend on each other, in parallel; the results in the plugins' order."""
+    deadline = time.monotonic() + budget(plugins)
+
+    def call_one(plugin: RegisteredPlugin) -> Answered[Value] | Unanswered:
+        return call(step, plugin, body, deadline, lambda answer: read(plugin, answer))
+
+    if len(plugins) < 2:
+        return [call_one(plugin) for plugin in plugins]
+    with ThreadPoolExecutor(min(len(plugins), MAX_PARALLEL), thread_name_prefix="plugin") as pool:
+        return list(pool.map(call_one, plugins))
+
+
+def outcome_of_failures(results: Sequence[Answered[Any] | Unanswered], entries: Sequence[TrailEntry]) -> Outcome | None:
+    """The outcome that the plugins without a usable answer lead to; None when the stage can go on without them.
+
+    `entries` are those of the answers. An unavailable plugin postpones the step, and those that answered are not called
+    again; one whose policy is `Fail` fails the job at once.
+    """
+    missing = [result for result in results if isinstance(result, Unanswered)]
+    waiting = [result for result in missing if result.waits]
+    given_up = [result for result in missing if not result.waits]
+    for result in given_up:
+        if result.policy is FailurePolicy.FAIL:
+            return Fail(trail=[*entries, _recorded(result, TrailOutcome.FAILED)], reason=result.reason)
+    ignored = [_recorded(result, TrailOutcome.IGNORED) for result in given_up if result.policy is FailurePolicy.IGNORE]
+    for result in given_up:
+        if result.policy is FailurePolicy.SUSPEND:
+            return Suspend(
+                trail=[*entries, *ignored, _recorded(result, TrailOutcome.SUSPENDED)],
+                plugin_key=result.plugin.key,
+                reason=result.reason,
+            )
+    if waiting:
+        return Postpone(
+            trail=[*entries, *ignored],
+            reason=waiting[0].reason,
+            seconds=min(result.pause for result in waiting),
+            unreachable={result.plugin.key: result.unreachable for result in waiting if result.unreachable},
+        )
+    return None
+
+
+def ignored_entries(results: Sequence[Answered[Any] | Unanswered]) -> list[TrailEntry]:
+    """The entries of the plugins that the stage goes on without."""
+    return [_recorded(result, TrailOutcome.IGNORED) for result in results if isinstance(result, Unanswered)]
+
+
+def _recorded(result: Unanswered, outcome: TrailOutcome) -> TrailEntry:
+    return replace(result.entry, outcome=outcome, reason=result.reason)
