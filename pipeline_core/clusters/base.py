@@ -1,7 +1,7 @@
-"""The small interface that every cluster driver has, and the values that cross it.
+"""The interface of every cluster driver, and the values that cross it.
 
-Every method is idempotent: names are derived from job, role, index and attempt. Finding one's own object there already
-is success; finding someone else's raises `ForeignObject`.
+Every method is idempotent: the names of objects follow from job, role, index and attempt. An own object that exists already
+is success; one that belongs to someone else raises `ForeignObject`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pipeline_core.states import ReplicaState
 
 
 class ClusterError(PipelineError):
-    """The cluster refused the TaskSet for good; asking again would not help."""
+    """The cluster refused the TaskSet; repeating would not help."""
 
 
 class ClusterUnavailable(PipelineError):
-    """The cluster cannot be reached at present; asking again later may help."""
+    """The cluster cannot be used at present; repeating later may help."""
 
 
 class StillEnding(ClusterUnavailable):
-    """What an earlier attempt left in the cluster is still ending; the next one has to wait for that."""
+    """Objects of an earlier attempt are still ending in the cluster; the next attempt has to wait for that."""
 
 
 class NoSuchAttempt(NotFound):
-    """No replica that is asked for was tried so often."""
+    """No replica of the query has an attempt of this number."""
 
 
 class ForeignObject(ClusterError):
@@ -38,7 +38,7 @@ class ForeignObject(ClusterError):
 
 @dataclass(frozen=True, order=True, slots=True)
 class ReplicaKey:
-    """One try of one replica: `attempt` counts from 0 and grows with each retry of the replica."""
+    """A replica attempt: `attempt` counts from 0 and grows with each retry of the replica."""
 
     role: str
     index: int
@@ -47,9 +47,9 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A TaskSet as it is handed to a cluster. `attempt` counts retries of the whole TaskSet, from 0.
+    """What a driver is asked to start: one job attempt. `attempt` counts from 0 and grows with retries of the whole TaskSet.
 
-    `replicas` names the tries that ought to exist; None means the first try of every replica.
+    `replicas` are the replica attempts that have to exist; None means the first attempt of every replica.
     """
 
     job_id: str
@@ -61,7 +61,7 @@ class LaunchRequest:
 
 
 def expected_replicas(request: LaunchRequest) -> tuple[ReplicaKey, ...]:
-    """The tries that ought to exist, one by one."""
+    """The replica attempts that have to exist, one by one."""
     if request.replicas is not None:
         return request.replicas
     return tuple(
@@ -73,7 +73,7 @@ def expected_replicas(request: LaunchRequest) -> tuple[ReplicaKey, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaUsage:
-    """What a replica uses at present: CPU in cores, memory in bytes."""
+    """The present usage of a replica: CPU in cores, memory in bytes."""
 
     cpu_cores: float
     memory_bytes: int
@@ -81,9 +81,9 @@ class ReplicaUsage:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """What the cluster says of the latest try of one replica. Times are aware, in UTC.
+    """The state of the latest attempt of one replica. Times are aware, in UTC.
 
-    `usage` changes all the time, so it is not recorded, and makes no two reports differ.
+    `usage` changes all the time, so it is not stored, and reports are compared without it.
     """
 
     role: str
@@ -105,9 +105,9 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All replicas of one job at one moment. `platform` holds what only this kind of cluster knows.
+    """All replicas of one job at one moment. `platform` has fields that only this kind of cluster knows.
 
-    `cleared` says that nothing of the job is left there to clean up.
+    `cleared` says that the cluster has nothing left of the job that would have to be cleaned up.
     """
 
     job_id: str
@@ -119,10 +119,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines are wanted. `tail` is a number of lines, `since` an aware time; None leaves a field open.
+    """Which lines to read. `tail` is a number of lines, `since` an aware time; None does not restrict.
 
-    `attempt` counts the tries of each replica from 0; None means the last one. What is followed goes on as long as
-    `finished`, asked when all tries have ended, says that more may come.
+    `attempt` counts the attempts of each replica from 0; None means the last one. With `follow`, `finished` is called when
+    all attempts have ended; as long as it returns False, others may follow.
     """
 
     role: str | None = None
@@ -136,7 +136,7 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line, without its newline. `source` is what it is prefixed with when several replicas are merged."""
+    """One line, without its newline. `source` is its prefix when several replicas are merged."""
 
     time: datetime
     source: str
@@ -145,11 +145,11 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaResult:
-    """What the latest try of one replica has left behind, when it has ended.
+    """The results of the latest attempt of one replica, when it has ended.
 
-    `output` and `metrics` are what its files have, None when there is nothing; one that is longer than may be kept comes
-    with one byte more than that. The problems say why something that is there, or may be, is not. `unknown` says that the
-    cluster cannot tell whether there is an output.
+    `output` and `metrics` are the contents of its files, None when there are none; of a file that is longer than allowed, one
+    byte more than that. `output_problem` and `metrics_problem` say why something could not be read. `unknown` says that the
+    cluster cannot know whether there is an output.
     """
 
     role: str
@@ -173,44 +173,44 @@ class Cluster(Protocol):
     platform: str
 
     def launch(self, request: LaunchRequest) -> Observation:
-        """Make sure that the unit's replicas exist, and say how they stand.
+        """Make sure that the requested replicas exist; returns their states.
 
-        A later attempt ends the earlier ones, and begins when nothing of them runs any more (StillEnding until then); an
-        attempt that a later one has followed is left as it is. Raises ClusterError when it can never work, ClusterUnavailable
-        when it may work later.
+        A later attempt ends earlier ones, and starts when nothing of them runs any more (StillEnding until then). A request
+        for an attempt that is not the latest changes nothing. Raises ClusterError when it can never succeed,
+        ClusterUnavailable when it may later.
         """
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """One job's replicas now; None when the cluster knows nothing of the job. Raises ClusterUnavailable.
+        """The replicas of one job now; None when the cluster does not know the job. Raises ClusterUnavailable.
 
-        With `usage`, those that run tell what they use, where the cluster knows it.
+        With `usage`, reports of running replicas have their usage, where the cluster knows it.
         """
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """IDs of jobs in which something changed, as it happens, until `stop` is set: all that came up since the last.
+        """IDs of changed jobs, as they change, until `stop` is set: each time all since the last.
 
-        Begins with every job that the cluster has. When nothing happens there are none, as a sign of life. May repeat an
-        ID and may miss a change: whoever listens also asks from time to time. Raises ClusterUnavailable.
+        Starts with all jobs that the cluster has. Yields an empty collection at intervals when nothing changes. May repeat
+        an ID and may miss a change: the caller also has to observe at intervals. Raises ClusterUnavailable.
         """
 
     def cached_observation(self, job_id: str) -> Observation | None:
-        """What the watch of this process has told of a job, where that is enough to go on; None: observe it.
+        """What the watch of this process has seen of a job; None when that is not enough, and the job has to be observed.
 
-        Nothing is said of the replicas that it leaves out. Asks nobody.
+        It may leave out replicas, of which it says nothing. Sends no request.
         """
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
-        """Lines in the order of their times, also when what wrote them is gone.
+        """Lines in the order of their times, also of replicas that do not exist any more.
 
-        With `follow`, until what is asked for has ended, later tries included; None is a sign of life when there is no
-        line. Raises NoSuchAttempt, ClusterUnavailable.
+        With `follow`, until all that the query asks for has ended, later attempts included; yields None at intervals when
+        there is no line. Raises NoSuchAttempt, ClusterUnavailable.
         """
 
     def results(self, job_id: str) -> Iterator[ReplicaResult]:
-        """What the job's replicas that have ended left behind, one by one; those that left nothing are not among them.
+        """The results of the job's ended replicas, one by one, without those that have none.
 
-        Of a container that counts: sidecars and init containers leave nothing. To be asked before everything of the job
-        is deleted. Raises ClusterUnavailable.
+        Only containers that count have results, not sidecars and init containers. To be called before the job is deleted.
+        Raises ClusterUnavailable.
         """
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
@@ -220,13 +220,13 @@ class Cluster(Protocol):
         """
 
     def end(self, job_id: str) -> bool:
-        """Stop what runs of a job, as `delete` does, and keep what has ended where the cluster can.
+        """Stop what runs of a job, as `delete` does, but keep ended replicas where the cluster can.
 
         True when nothing of it runs any more: call again until then. Raises ClusterUnavailable.
         """
 
     def prune(self, job_ids: Collection[str]) -> None:
-        """Remove what is left of deleted jobs, logs among it; jobs that are not deleted stay. Raises ClusterUnavailable."""
+        """Remove what is left of deleted jobs, their logs too; jobs that are not deleted stay. Raises ClusterUnavailable."""
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
-        """Remove the logs alone of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterUnavailable."""
+        """Remove only the logs of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterUnavailable."""

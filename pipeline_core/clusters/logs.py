@@ -1,4 +1,4 @@
-"""The logs of a job, whatever runs it: the tries that are asked for, and their files merged by time."""
+"""The log of a job, for all drivers: which replica attempts a query asks for, and merging their files by time."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pathlib import Path
 from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
 
 FOLLOW_SECONDS = 0.1
-SIGN_OF_LIFE_SECONDS = 1.0
+IDLE_SECONDS = 1.0
 _BLOCK = 64 * 1024
 
 ReplicaAttempt = tuple[int, ReplicaKey]
-"""One try of a replica, with the attempt of the whole TaskSet that it belongs to."""
+"""The number of a job attempt, and one of its replica attempts."""
 
 
-def chosen(query: LogQuery, tries: Iterable[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
-    """The tries whose lines are asked for.
+def chosen(query: LogQuery, attempts: Iterable[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
+    """The replica attempts whose lines the query asks for.
 
-    A replica's tries are counted from 0, whether it was tried again alone or with its TaskSet; each replica's last is
-    chosen where the query names none. Raises NoSuchAttempt.
+    The attempts of each replica are counted from 0 over retries of the replica and of the whole TaskSet. A query that names
+    none asks for the last one of each replica. Raises NoSuchAttempt.
     """
     replicas: dict[tuple[str, int], list[ReplicaAttempt]] = defaultdict(list)
-    for one in sorted(set(tries)):
+    for one in sorted(set(attempts)):
         key = one[1]
         if query.role in (None, key.role) and query.index in (None, key.index):
             replicas[key.role, key.index].append(one)
     if query.attempt is None:
-        return frozenset(known[-1] for known in replicas.values())
-    found = frozenset(known[query.attempt] for known in replicas.values() if query.attempt < len(known))
-    # The first one may be yet to come.
+        return frozenset(of_one[-1] for of_one in replicas.values())
+    found = frozenset(of_one[query.attempt] for of_one in replicas.values() if query.attempt < len(of_one))
+    # The first attempt may not have started yet.
     if query.attempt > 0 and not found:
         last = max(map(len, replicas.values()), default=0) - 1
         raise NoSuchAttempt(
@@ -46,7 +46,7 @@ def chosen(query: LogQuery, tries: Iterable[ReplicaAttempt]) -> frozenset[Replic
 
 
 class LogReader:
-    """One log file, read in whole lines, from where the last reading stopped. It need not exist yet."""
+    """Reads a log file in whole lines, each time from where it stopped. The file need not exist yet."""
 
     def __init__(self, path: Path, source: str) -> None:
         self._path = path
@@ -98,14 +98,14 @@ class LogReader:
 def read(
     query: LogQuery, find: Callable[[], Iterable[tuple[Path, str]]], over: Callable[[], bool]
 ) -> Iterator[LogLine | None]:
-    """The lines of the files that `find` names, merged by time.
+    """The lines of the files that `find` names, each with its source, merged by time.
 
-    With `query.follow`, looks for more, also for more files, until `over` says that what is followed has ended and the
-    query that no more will come; None is a sign of life when there are none.
+    With `query.follow`, reads on, also new files, until `over` says that all that is followed has ended and the query that
+    no more will start; yields None at intervals when there is no line.
     """
     readers: dict[Path, LogReader] = {}
     first = True
-    told = float("-inf")
+    last_yield = float("-inf")
     while True:
         last = not query.follow or (over() and query.finished())
         for path, source in find():
@@ -118,12 +118,12 @@ def read(
             lines = deque(lines, maxlen=query.tail)
         for line in lines:
             if query.since is None or line.time >= query.since:
-                told = time.monotonic()
+                last_yield = time.monotonic()
                 yield line
         if last:
             return
-        if time.monotonic() - told >= SIGN_OF_LIFE_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last_yield >= IDLE_SECONDS:
+            last_yield = time.monotonic()
             yield None
         first = False
         time.sleep(FOLLOW_SECONDS)

@@ -1,4 +1,4 @@
-"""A cluster that accepts everything and reports success at once: for benchmarks, and for trying the stages alone."""
+"""A cluster that accepts every TaskSet and reports success at once: for benchmarks, and for trying the stages alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pipeline_core.common.clock import now
 from pipeline_core.settings import Settings
 from pipeline_core.states import ReplicaState
 
-SIGN_OF_LIFE_SECONDS = 5.0
+IDLE_SECONDS = 5.0
 
 
 class NullCluster:
-    """Remembers nothing: what `launch` says is all that is ever known of a job."""
+    """Keeps nothing: what `launch` returns is all that it ever says of a job."""
 
     platform = "null"
 
@@ -52,7 +52,7 @@ class NullCluster:
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
         while not stop.is_set():
             yield ()
-            stop.wait(SIGN_OF_LIFE_SECONDS)
+            stop.wait(IDLE_SECONDS)
 
     def cached_observation(self, job_id: str) -> Observation | None:
         return None

@@ -79,7 +79,7 @@ def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
     for code in (1, 2, 3):
         kubelet.finish("busy-worker-0-0-0", code)
     launch("quiet")
-    wait_for(lambda: any("quiet" in listener._heard._jobs for listener in listeners(namespace)))
+    wait_for(lambda: any("quiet" in listener._changed_jobs._jobs for listener in listeners(namespace)))
     assert [next(names), next(names)] == ["busy", "quiet"]
 
 

@@ -1,6 +1,15 @@
-"""TaskSets as pods of a Kubernetes cluster. From outside: `driver.KubernetesCluster`, what it is made of by
-`pipeline_core.clusters`, and `rules.RULES`, which the documentation shows.
+"""TaskSets as pods of a Kubernetes cluster.
 
-`objects` says what is created, `translation` by the table of `rules` what a pod's status means, both without I/O. `attempt`
-carries them out through `api`, and remembers in the attempt's control unit (`ledger`) what the pods cannot tell any more.
+In the order in which one reads:
+
+- `driver`: `KubernetesCluster`. `watch`: changed jobs as they come, and the cache of what was seen.
+- `attempt`: one job attempt: creates, observes and ends its pods. `ledger`: what its control ConfigMap records of pods that
+  are gone.
+- `objects`: the objects that are created, and their names; `collector` is the container that prints metrics.
+- `pods`, `rules`: a pod's status, and the table by which it becomes the report of a replica. Both without I/O.
+- `podlogs`, `archive`, `archiving`, `logs`: the log of one container; where logs are kept; how they get there; the log of a job.
+- `results`: outputs and metrics of ended pods.
+- `api`: requests to the API server.
+
+From outside use `rules.RULES`, which the documentation shows; `KubernetesCluster` is made by `clusters.factory`.
 """

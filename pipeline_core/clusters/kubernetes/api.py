@@ -1,4 +1,4 @@
-"""The Kubernetes API with time-outs, backoff, and its errors in the words of clusters."""
+"""Requests to the Kubernetes API, with timeouts and backoff, and its errors as those of a cluster."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Json = dict[str, Any]
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 PAUSES_SECONDS = (0.25, 1.0, 3.0)
-"""Pauses between tries of a request; after the last the cluster is away."""
+"""Pauses between attempts of a request; when all have failed, the cluster is unavailable."""
 LONGEST_PAUSE_SECONDS = 10.0
-"""A server that wishes to be left alone for longer is away."""
+"""A server that asks for a longer pause counts as unavailable."""
 PAGE = 500
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 
-_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_REPEATED = frozenset({408, 429, 500, 502, 503, 504})
 _RBAC = re.compile(r"cannot \w+ resource|cannot \w+ path")
-_SOON = ("exceeded quota", "error looking up service account", "is forbidden: status unknown for quota")
+_TEMPORARY = ("exceeded quota", "error looking up service account", "is forbidden: status unknown for quota")
 
 
 class ApiError(Exception):
-    """The API server refused a request. `status` is the HTTP status."""
+    """The API server refused a request. `status` is the HTTP status, `retry_after` in seconds."""
 
     def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """Requests of one cluster's API server, in JSON. Safe for any number of threads."""
+    """Requests to the API server of one cluster, in JSON. Safe for any number of threads."""
 
     def __init__(self, client: kubernetes.client.ApiClient, sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class Api:
         accept: str = "application/json",
         content: str = "application/json",
     ) -> Json:
-        """The answer. Raises ApiError for answers that asking again would not change, ClusterUnavailable for others."""
+        """The answer. Raises ApiError for a refusal that repeating would not change, ClusterUnavailable for other failures."""
         with self.open(method, path, query, body, accept=accept, content=content) as response:
             try:
                 data = response.read()
@@ -84,11 +84,11 @@ class Api:
         read_seconds: float = READ_SECONDS,
         pauses: Sequence[float] = PAUSES_SECONDS,
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The same, for who reads the answer piece by piece. Closes it in the end.
+        """The response, to be read piece by piece; it is closed in the end. Raises as `request` does.
 
-        `pauses` are those between tries.
+        `pauses` are those between attempts, in seconds.
         """
-        response = self._patiently(pauses, method, path, query, body, accept, content, read_seconds)
+        response = self._send_patiently(pauses, method, path, query, body, accept, content, read_seconds)
         try:
             yield response
         finally:
@@ -103,23 +103,26 @@ class Api:
     def pages(
         self, path: str, selector: str, size: int = PAGE, *, fields: str = "", accept: str = "application/json"
     ) -> Iterator[tuple[str, list[Json]]]:
-        """The same, page by page, each with the version of the list. There is always one. Raises ApiError, ClusterUnavailable."""
+        """The objects of a list page by page, each page with the version of the list. There is always one page.
+
+        Raises ApiError, ClusterUnavailable.
+        """
         query: Json = {"labelSelector": selector, "limit": size, **({"fieldSelector": fields} if fields else {})}
         while True:
             page = self.request("GET", path, query, accept=accept)
             yield str(page["metadata"].get("resourceVersion", "")), page.get("items") or []
-            going_on = page["metadata"].get("continue")
-            if not going_on:
+            rest = page["metadata"].get("continue")
+            if not rest:
                 return
-            query["continue"] = going_on
+            query["continue"] = rest
 
-    def _patiently(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
+    def _send_patiently(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
         for pause in (*pauses, None):
             wait = pause
             try:
                 return self._send(*request)
             except ApiError as error:
-                if error.status not in _AGAIN:
+                if error.status not in _REPEATED:
                     raise
                 asked = error.retry_after or 0.0
                 if wait is None or asked > LONGEST_PAUSE_SECONDS:
@@ -132,7 +135,7 @@ class Api:
                     raise ClusterUnavailable(f"the cluster cannot be reached: {error}") from error
             # Never before the time that the server named, and not all at once after it.
             self._sleep(wait * random.uniform(1.0, 1.3))
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _send(
         self,
@@ -165,7 +168,7 @@ class Api:
 
 
 def connect(kubeconfig: str, context: str) -> Api:
-    """The cluster of a kubeconfig file, or when that is empty the one that this process runs in.
+    """The API of the cluster of a kubeconfig file; without one, of the cluster that this process runs in.
 
     Raises ConfigurationError, naming the setting.
     """
@@ -185,23 +188,23 @@ def connect(kubeconfig: str, context: str) -> Api:
 
 
 def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterUnavailable:
-    """What a refusal means for a job: for good, or until somebody mends the cluster or the service's rights."""
+    """The error that a refusal means for a job: permanent, or until the cluster or the service's rights are repaired."""
     message = f"{doing}: {error.message}"
     if error.status == 401 or (error.status == 403 and _RBAC.search(error.message)):
         return ClusterUnavailable(f"the service lacks rights in the cluster: {message}")
-    if error.status == 409 or any(text in error.message for text in _SOON):
+    if error.status == 409 or any(text in error.message for text in _TEMPORARY):
         return ClusterUnavailable(message)
     return ClusterError(message)
 
 
 @contextmanager
-def refusals(doing: str, *, for_good: bool = False) -> Iterator[None]:
-    """Turns ApiError into ClusterUnavailable; with `for_good`, into ClusterError where asking again would not help."""
+def refusals(doing: str, *, permanent: bool = False) -> Iterator[None]:
+    """Turns ApiError into ClusterUnavailable; with `permanent`, into ClusterError where repeating would not help."""
     try:
         yield
     except ApiError as error:
         found = cluster_error(error, doing)
-        raise found if for_good else ClusterUnavailable(found.message) from error
+        raise found if permanent else ClusterUnavailable(found.message) from error
 
 
 def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:

@@ -1,9 +1,9 @@
-"""Logs of containers whose pods are gone, as files at any place that fsspec reaches.
+"""The archive of logs: files at any place that fsspec reaches, which outlive the pods.
 
-One file for each run of a container, `{job}/{pod}/{place}-{container}.{run}.log`, each line with its time in front. `place`
-is the container's among those of the pod; `run` grows with each restart. As long as a run goes on, there are pieces of it
-instead, `{place}-{container}.{run}.{first}-{last}.piece`, named by the numbers of their first and last lines, because
-places such as buckets cannot append. Pieces that two processes made at once overlap; `lines` gives each line once.
+Each run of a container has a file `{job}/{pod}/{place}-{container}.{run}.log` of lines that begin with their time. `place` is
+the container's position in its pod; `run` counts its restarts. While the run lasts, the archive has pieces of the log instead,
+`{place}-{container}.{run}.{first}-{last}.piece`, named by the numbers of their first and last line, since nothing can be
+appended to an object in a bucket. Pieces that two processes wrote at once overlap; `lines` yields each line once.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pipeline_core.clusters.base import ClusterUnavailable
 
 SMALL_BYTES = 8 * 1024 * 1024
 MOST_SMALL = 32
-"""So many small pieces of a run become one."""
+"""When there are so many small pieces of a run, they are joined into one."""
 
 _NAME = re.compile(r"(?P<place>\d\d)-(?P<container>.+)\.(?P<run>\d{4,})\.(?:log|(?P<span>\d+-\d+)\.piece)")
 
 
 class ArchiveUnavailable(ClusterUnavailable):
-    """The archive of logs cannot be used at present."""
+    """The archive of logs cannot be read or written at present."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class RunLog:
-    """Names the log of one run of a container."""
+    """The key of the log of one run of a container."""
 
     pod: str
     place: int
@@ -45,34 +45,34 @@ class RunLog:
 
 
 class Archive:
-    """The archive below `url`. Every method raises ArchiveUnavailable when the place cannot be used at present."""
+    """The archive below `url`. Every method raises ArchiveUnavailable when that place cannot be used at present."""
 
     def __init__(self, url: str) -> None:
         self._files, self._root = url_to_fs(url)
 
     def store(self, job_id: str, log: RunLog, lines: Iterable[bytes]) -> None:
-        """Store the whole log of a run that is over, in place of its pieces."""
-        with _at_hand():
+        """Store the whole log of a run that has ended, and remove its pieces."""
+        with _available():
             pieces = self._pieces(job_id, log)
             self._write(f"{self._path(job_id, log)}.log", lines)
             self._remove(pieces)
 
     def add(self, job_id: str, log: RunLog, first: int, lines: Sequence[bytes]) -> None:
-        """Store a piece of the log of a run that goes on; `first` is the number of its first line, from 0."""
-        with _at_hand():
+        """Store a piece of the log of a run that has not ended; `first` is the number of its first line, from 0."""
+        with _available():
             self._write(self._piece(job_id, log, first, len(lines)), lines)
             small = list(takewhile(self._is_small, reversed(self._pieces(job_id, log))))[::-1]
             if len(small) >= MOST_SMALL:
                 self._join(job_id, log, small)
 
     def has(self, job_id: str, log: RunLog) -> bool:
-        """Whether the whole log of a run is there."""
-        with _at_hand():
+        """Whether the archive has the whole log of a run."""
+        with _available():
             return bool(self._files.exists(f"{self._path(job_id, log)}.log"))
 
     def runs(self, job_id: str) -> Mapping[RunLog, Sequence[str]]:
-        """All runs that there is a log of, by pod and in the order of containers, each with the names of its files."""
-        with _at_hand():
+        """All runs of a job of which the archive has a log, by pod and position of the container, each with its files."""
+        with _available():
             found: dict[RunLog, list[str]] = {}
             for path in self._paths(f"{self._root}/{job_id}"):
                 *_, pod, name = path.split("/")
@@ -95,7 +95,7 @@ class Archive:
 
     def remove(self, job_id: str) -> None:
         """Remove all logs of a job."""
-        with _at_hand():
+        with _available():
             if self._files.exists(f"{self._root}/{job_id}"):
                 self._files.rm(f"{self._root}/{job_id}", recursive=True)
 
@@ -115,8 +115,8 @@ class Archive:
                     yield line
 
     def _read(self, path: str) -> Iterator[bytes]:
-        """Raises _Replaced when somebody has put another file in the place of this one."""
-        with _at_hand():
+        """Raises _Replaced when another process has replaced the file."""
+        with _available():
             try:
                 file = self._files.open(path, "rb")
             except FileNotFoundError as error:
@@ -126,7 +126,7 @@ class Archive:
                     yield line.removesuffix(b"\n")
 
     def _write(self, path: str, lines: Iterable[bytes]) -> None:
-        """A file gets its name once it is complete."""
+        """Write a file, which gets its name once it is complete."""
         self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
         unfinished = f"{path}.{uuid.uuid4().hex}.part"
         try:
@@ -150,7 +150,7 @@ class Archive:
         ]
 
     def _paths(self, directory: str) -> list[str]:
-        # What was listed before, perhaps by nobody but us, may have changed by another process.
+        # Other processes change the directory, which fsspec does not know.
         self._files.invalidate_cache()
         return sorted(self._files.find(directory))
 
@@ -165,7 +165,7 @@ class Archive:
 
 
 class _Replaced(Exception):
-    """A file is no longer there, and what it held is in another."""
+    """A file has been removed, and what it had is in another one."""
 
 
 def _first(path: str) -> int:
@@ -174,7 +174,7 @@ def _first(path: str) -> int:
 
 
 @contextmanager
-def _at_hand() -> Iterator[None]:
+def _available() -> Iterator[None]:
     try:
         yield
     except OSError as error:

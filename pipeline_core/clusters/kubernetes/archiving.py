@@ -1,7 +1,7 @@
-"""Bringing logs into the archive: whole ones of runs that are over, and pieces of those that go on.
+"""Copies logs into the archive: whole logs of runs that have ended, and pieces of those that have not.
 
-A node keeps a container's log only as long as its pod is there, and of a long one only the end. So the process that watches
-the cluster also asks, again and again, for what running containers have written since.
+A node keeps the log of a container only while its pod exists, and of a long log only the end. So the process that watches
+the cluster also collects, at intervals, what running containers have written since.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from pipeline_core.common.clock import now
 log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 30.0
-"""How often a running container is asked for its log, when there are not too many of them."""
+"""Pause between two rounds over the running containers."""
 REQUESTS_PER_SECOND = 50
 AT_A_TIME = 4
 PIECE_BYTES = 4 * 1024 * 1024
 ARCHIVE_UNAVAILABLE_SECONDS = 24 * 3600.0
-"""How long pods that have ended are kept for an archive that cannot be used."""
+"""How long pods that have ended are kept while the archive cannot be used."""
 
 Pod = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRun:
-    """One run of a container, where the cluster has it and where the archive has it."""
+    """One run of a container: where it is in the cluster and in the archive."""
 
     job_id: str
     namespace: str
@@ -49,8 +49,10 @@ class ContainerRun:
 
 
 def store(api: Api, archive: Archive, pod: Pod) -> None:
-    """Put the logs of a pod's containers that are not running any more into the archive: all runs that the cluster still
-    has and the archive has not. Raises ClusterUnavailable."""
+    """Store the logs of a pod's ended containers: all runs that the cluster still has and the archive has not.
+
+    Raises ClusterUnavailable.
+    """
     view = PodView(pod, now())
     for place, container in enumerate(view.logged):
         for number, previous in ((container.restarts - 1, True), (container.restarts, False)):
@@ -67,7 +69,7 @@ def store(api: Api, archive: Archive, pod: Pod) -> None:
 
 
 class Archiving(Enum):
-    """How far the logs of a pod that has ended are in the archive. LATE: not, though they have been waited for."""
+    """How far the logs of an ended pod are in the archive. LATE: not yet, and the time to wait for them is over."""
 
     UNDER_WAY = "under way"
     LATE = "late"
@@ -75,14 +77,17 @@ class Archiving(Enum):
 
 
 def waited(at: datetime, ended: datetime | None, stopped: datetime | None) -> float:
-    """For how many seconds the logs of a pod could have been stored."""
+    """For how many seconds the logs of a pod have been waited for: since its end, or the stop of its attempt if later."""
     since = max((moment for moment in (ended, stopped) if moment), default=datetime.min.replace(tzinfo=UTC))
     return (at - since).total_seconds()
 
 
-def standing(error: ClusterUnavailable, seconds: float, wait_seconds: float) -> Archiving:
-    """What becomes of logs that cannot be stored: a log that cannot be read is given up after the wait, with a node it
-    may be gone for good; the archive is waited for longer, while nothing but the pod's deletion has to wait with it."""
+def archiving_after(error: ClusterUnavailable, seconds: float, wait_seconds: float) -> Archiving:
+    """What follows from an error when logs were to be stored, after so many seconds of waiting.
+
+    A log that cannot be read is given up after `wait_seconds`, since it may be lost with its node. The archive is waited for
+    longer, but only the deletion of the pod waits with it.
+    """
     if seconds <= wait_seconds:
         return Archiving.UNDER_WAY
     if not isinstance(error, ArchiveUnavailable) or seconds > ARCHIVE_UNAVAILABLE_SECONDS:
@@ -91,38 +96,38 @@ def standing(error: ClusterUnavailable, seconds: float, wait_seconds: float) -> 
 
 
 def store_running(api: Api, archive: Archive, pod: Pod) -> None:
-    """Put what a pod's running containers have written so far into the archive. Raises ClusterUnavailable."""
+    """Store what a pod's running containers have written so far. Raises ClusterUnavailable."""
     for run in _running(pod):
-        _add(api, archive, run, _where_it_stands(archive, run))
+        _add(api, archive, run, _resume_from_archive(archive, run))
 
 
 class Collector:
-    """Goes round the running containers of some namespaces, with a place in each log to go on from."""
+    """Collects the logs of all running containers of some namespaces, round by round, and remembers where it stopped."""
 
     def __init__(self, api: Api, archive: Archive, namespaces: Collection[str], over: threading.Event) -> None:
         self._api = api
         self._archive = archive
         self._namespaces = namespaces
         self._over = over
-        self._places: dict[ContainerRun, Resume] = {}
+        self._resumes: dict[ContainerRun, Resume] = {}
 
     def start(self) -> None:
-        """Collect in a thread of its own, until `over` is set."""
-        threading.Thread(target=self._go_round, daemon=True, name="logs").start()
+        """Collect in a thread, until `over` is set."""
+        threading.Thread(target=self._collect_rounds, daemon=True, name="logs").start()
 
     def round(self) -> None:
-        """Ask every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
-        met: dict[ContainerRun, Resume] = {}
+        """Collect from every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
+        resumes: dict[ContainerRun, Resume] = {}
         with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="logs") as pool:
             for pod in self._pods():
                 for run in _running(pod):
                     if self._over.wait(1 / REQUESTS_PER_SECOND):
                         pool.shutdown(cancel_futures=True)
                         return
-                    pool.submit(self._visit, run, met)
-        self._places = met
+                    pool.submit(self._visit, run, resumes)
+        self._resumes = resumes
 
-    def _go_round(self) -> None:
+    def _collect_rounds(self) -> None:
         while not self._over.wait(ROUND_SECONDS):
             try:
                 self.round()
@@ -134,19 +139,19 @@ class Collector:
             with refusals("collecting logs"):
                 yield from self._api.items(f"/api/v1/namespaces/{namespace}/pods", JOB, fields="status.phase=Running")
 
-    def _visit(self, run: ContainerRun, met: dict[ContainerRun, Resume]) -> None:
-        """What fails is begun anew in the next round, from what the archive has then."""
+    def _visit(self, run: ContainerRun, resumes: dict[ContainerRun, Resume]) -> None:
+        """Collect from one run. After a failure the next round starts from what the archive has then."""
         try:
-            resume = self._places.get(run) or _where_it_stands(self._archive, run)
+            resume = self._resumes.get(run) or _resume_from_archive(self._archive, run)
             _add(self._api, self._archive, run, resume)
         except ClusterUnavailable as error:
             log.warning("log not collected", job_id=run.job_id, pod=run.log.pod, error=error.message)
         else:
-            met[run] = resume
+            resumes[run] = resume
 
 
 def _add(api: Api, archive: Archive, run: ContainerRun, resume: Resume) -> None:
-    """Add what came since, piece by piece."""
+    """Store what was written since, piece by piece."""
     full = True
     while full:
         piece, size, first = [], 0, resume.count
@@ -160,7 +165,7 @@ def _add(api: Api, archive: Archive, run: ContainerRun, resume: Resume) -> None:
             archive.add(run.job_id, run.log, first, piece)
 
 
-def _where_it_stands(archive: Archive, run: ContainerRun) -> Resume:
+def _resume_from_archive(archive: Archive, run: ContainerRun) -> Resume:
     resume = Resume()
     for _ in resume.new(archive.lines(run.job_id, run.log)):
         pass
@@ -168,9 +173,9 @@ def _where_it_stands(archive: Archive, run: ContainerRun) -> Resume:
 
 
 def _whole(api: Api, archive: Archive, run: ContainerRun, *, previous: bool) -> Iterator[bytes]:
-    """What the archive has of a run, and then the rest.
+    """The lines of a run: what the archive has of it, then the rest from the cluster.
 
-    Where the API server loses its node in the middle of a log, the log seems to end there: so its last line is asked for.
+    When the API server loses its node in the middle of a log, the log seems to end there: so the last line is asked for too.
     """
     resume = Resume()
     last = b""
@@ -184,13 +189,13 @@ def _whole(api: Api, archive: Archive, run: ContainerRun, *, previous: bool) -> 
 
 
 def _place(line: bytes) -> tuple[bytes, bytes]:
-    """Sorts the lines of a log by time, and a torn line before itself."""
+    """A key that sorts lines by time, and a torn line before the whole one."""
     stamp, _, text = line.partition(b" ")
     return stamp[:-1], text
 
 
 def _log(api: Api, run: ContainerRun, resume: Resume, *, previous: bool = False, ended: bool = True) -> Iterator[bytes]:
-    """What came since; `resume` is looked at when the first line is taken."""
+    """The lines from where `resume` is when the first one is taken."""
     since = resume.since
     yield from container_log(
         api, run.namespace, run.log.pod, run.log.container, previous=previous, since=since, ended=ended
@@ -201,7 +206,7 @@ def _running(pod: Pod) -> Iterator[ContainerRun]:
     try:
         view = PodView(pod, now())
     except (KeyError, ValueError):
-        # A pod that somebody else has given our label.
+        # A pod of somebody else that has our label.
         return
     for place, container in enumerate(view.logged):
         if container.running:

@@ -1,4 +1,4 @@
-"""One attempt of a job in the cluster: its control unit, and the pods that belong to it."""
+"""One job attempt in the cluster: its control ConfigMap, and the pods that it owns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline_core.clusters.base import (
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, AttemptLedger, pack, unpack
-from pipeline_core.clusters.kubernetes.podlogs import end_of_log, tells_little
+from pipeline_core.clusters.kubernetes.podlogs import end_of_log, message_is_poor
 from pipeline_core.clusters.kubernetes.pods import EndingStep, PodView, moment, next_step
 from pipeline_core.clusters.kubernetes.rules import (
     DEADLINE_REASON,
@@ -40,13 +40,13 @@ from pipeline_core.taskset.document import active_deadline, collects
 Json = dict[str, Any]
 
 AT_A_TIME = 8
-"""Requests about single pods that are under way at once."""
+"""Requests about single pods that are sent at the same time."""
 MOST_DIAGNOSED = 5
-"""The first failed replica's log is the job's diagnostics, so not all are asked for theirs."""
+"""Failed replicas whose logs are read for diagnostics; the job shows those of the first."""
 
 
 class KubernetesAttempt:
-    """Wraps the control unit as it was read; `ledger` follows what is written since."""
+    """Wraps the control ConfigMap as it was last read or written; `ledger` is the ledger in it."""
 
     def __init__(self, api: Api, control: Json, limits: WaitLimits) -> None:
         self._api = api
@@ -72,7 +72,7 @@ class KubernetesAttempt:
 
     @property
     def collects(self) -> bool:
-        """Whether the results of its pods, as far as they are there, are to be collected."""
+        """Whether the results of its pods are to be collected."""
         return self._taskset is not None and collects(self._taskset)
 
     @property
@@ -89,33 +89,31 @@ class KubernetesAttempt:
         text = (self.control.get("data") or {}).get(objects.TASKSET_KEY)
         return json.loads(text) if text else None
 
-    # What is there
+    # Reading
 
     def pods(self) -> dict[ReplicaKey, Json]:
-        """The pods that are there, without the environment of their containers."""
+        """Its pods by replica attempt, without the environment of their containers."""
         selector = f"{objects.JOB}={self.job_id},{objects.ATTEMPT}={self.number}"
         found = self._api.items(self._path("pods"), selector)
         return {key: _slim(pod) for pod in found if self._owns(pod) and (key := _key(pod))}
 
-    def observe(self, passing: Callable[[Json], None] = lambda pod: None) -> Observation:
-        """How all replicas stand. Ends what the observation says has to end.
+    def observe(self, before_loss: Callable[[Json], None] = lambda pod: None) -> Observation:
+        """The states of all replicas. Also ends the pods that have to end by what is seen.
 
-        `passing` is called with the pods of which something is about to be lost: a container was started again or is
-        going to be, or somebody deletes the pod.
+        `before_loss` is called with each pod of which logs are about to be lost: a container was restarted or will be, or
+        somebody is deleting the pod.
         """
         pods = {} if self.cleared else self.pods()
-        moment_of_look = now()
-        judgements = {key: judge(pod, moment_of_look, self._limits) for key, pod in pods.items()}
+        at = now()
+        judgements = {key: judge(pod, at, self._limits) for key, pod in pods.items()}
         for pod in pods.values():
-            view = PodView(pod, moment_of_look)
+            view = PodView(pod, at)
             if view.restarts or view.deletion_asked:
-                passing(pod)
+                before_loss(pod)
         reports = self._reports(judgements)
-        overdue = self._past_deadline(reports, moment_of_look)
+        overdue = self._past_deadline(reports, at)
         lost = [key for key in reports if key in overdue and key not in pods]
-        self._conclude(
-            pods, judgements, overdue, [_final(reports[key], DEADLINE_REASON, moment_of_look) for key in lost]
-        )
+        self._apply_verdicts(pods, judgements, overdue, [_final(reports[key], DEADLINE_REASON, at) for key in lost])
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for key, report in sorted(self._reports(judgements).items()):
             latest[key.role, key.index] = report
@@ -128,16 +126,16 @@ class KubernetesAttempt:
         return (names.index(report.role) if report.role in names else len(names), report.role, report.index)
 
     def _reports(self, judgements: Mapping[ReplicaKey, Judgement]) -> dict[ReplicaKey, ReplicaReport]:
-        """Of all tries that there are or were or should be."""
-        gone = self.ledger.launched - judgements.keys() - self.ledger.ended.keys()
-        if gone and not self.cleared:
-            # They may have ended, and been written down as such, between the reading of the unit and of the pods.
+        """The reports of all replica attempts that exist, did, or should."""
+        missing = self.ledger.launched - judgements.keys() - self.ledger.ended.keys()
+        if missing and not self.cleared:
+            # They may have ended, and been recorded as such, after the ConfigMap was read and before the pods were.
             self.refresh()
-        first = _first_tries(self._taskset) if self._taskset else []
-        known = {*first, *gone, *judgements, *self.ledger.ended, *self.ledger.stopped}
-        return {key: self._report(key, judgements.get(key), key in gone) for key in known}
+        first = _first_attempts(self._taskset) if self._taskset else []
+        keys = {*first, *missing, *judgements, *self.ledger.ended, *self.ledger.stopped}
+        return {key: self._report(key, judgements.get(key), key in missing) for key in keys}
 
-    def _report(self, key: ReplicaKey, judgement: Judgement | None, gone: bool) -> ReplicaReport:
+    def _report(self, key: ReplicaKey, judgement: Judgement | None, missing: bool) -> ReplicaReport:
         if key in self.ledger.ended:
             return self.ledger.ended[key]
         if judgement is not None:
@@ -148,26 +146,26 @@ class KubernetesAttempt:
             return replace(
                 report, state=ReplicaState.STOPPED, reason=STOPPED_REASON, finished_at=self.stopped_at or now()
             )
-        if gone:
+        if missing:
             return replace(report, state=ReplicaState.FAILED, reason="PodDeleted", finished_at=now())
         return report
 
     def _past_deadline(self, reports: Mapping[ReplicaKey, ReplicaReport], at: datetime) -> set[ReplicaKey]:
-        """Tries that have not ended though the TaskSet's time is over."""
+        """Replica attempts that have not ended though the TaskSet's deadline has passed."""
         seconds = active_deadline(self._taskset) if self._taskset else None
         first = min((report.started_at for report in reports.values() if report.started_at), default=None)
         if seconds is None or first is None or at < first + timedelta(seconds=seconds):
             return set()
         return {key for key, report in reports.items() if not report.state.ended}
 
-    def _conclude(
+    def _apply_verdicts(
         self,
         pods: Mapping[ReplicaKey, Json],
         judgements: Mapping[ReplicaKey, Judgement],
         overdue: Collection[ReplicaKey],
         lost: list[ReplicaReport],
     ) -> None:
-        """Write down verdicts that the pods will not show, and end what goes on in spite of them."""
+        """Record verdicts that the pods will not show, and end pods that go on in spite of them."""
         given_up = {key: one for key, one in judgements.items() if one.end and one.report.state.ended}
         if given_up or lost:
             self.amend(lambda ledger: ledger.with_ended([*(one.report for one in given_up.values()), *lost]))
@@ -180,22 +178,26 @@ class KubernetesAttempt:
         self._end({key: reason for key, reason in reasons.items() if key in pods}, pods)
 
     def _diagnosed(self, reports: Iterable[ReplicaReport], pods: Mapping[ReplicaKey, Json]) -> Iterator[ReplicaReport]:
-        """The reports, the first failed ones with the end of their logs where the message is none, was cut by its lines, or
-        may be the output that the container left before it failed."""
-        asked = 0
+        """The reports; the first failed ones get the end of their logs where there is no termination message, where it was cut,
+        or where it may be output that the container wrote before it failed.
+        """
+        diagnosed = 0
         for report in reports:
             pod = pods.get(ReplicaKey(report.role, report.index, report.attempt))
-            poor = pod is not None and (self.collects or tells_little(report, pod))
-            if report.state is ReplicaState.FAILED and pod and poor and asked < MOST_DIAGNOSED:
-                asked += 1
+            needs_log = pod is not None and (self.collects or message_is_poor(report, pod))
+            if report.state is ReplicaState.FAILED and pod and needs_log and diagnosed < MOST_DIAGNOSED:
+                diagnosed += 1
                 yield replace(report, diagnostics=end_of_log(self._api, pod) or report.diagnostics)
             else:
                 yield report
 
-    # What is done
+    # Changing
 
     def order(self, request: LaunchRequest, maker: objects.PodMaker) -> None:
-        """Make sure that the unit's tries have been created, each once. Raises ApiError, ForeignObject, StillEnding."""
+        """Make sure that the requested replica attempts have been created, each once.
+
+        Raises ApiError, ForeignObject, StillEnding.
+        """
         forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
         missing = [key for key in expected_replicas(request) if key not in forbidden]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -213,7 +215,7 @@ class KubernetesAttempt:
             self._check_ours(pod)
 
     def _check_ours(self, pod: Json) -> None:
-        """Raises ForeignObject when the name is taken by somebody else's pod, StillEnding by one that is going."""
+        """Raises ForeignObject when the name belongs to another owner's pod, StillEnding when that pod is being deleted."""
         name = pod["metadata"]["name"]
         try:
             found = self._api.request("GET", f"{self._path('pods')}/{name}")
@@ -228,15 +230,15 @@ class KubernetesAttempt:
         raise ForeignObject(f"the cluster has a pod {self.namespace}/{name} that does not belong to this job")
 
     def stop(self, keys: Collection[ReplicaKey]) -> bool:
-        """End these tries; whether they have ended."""
+        """End these replica attempts; whether they have ended."""
         self.amend(lambda ledger: ledger.with_stopped(keys))
         pods = {key: pod for key, pod in self.pods().items() if key in set(keys)}
-        going = self._going(pods)
-        self._end(dict.fromkeys(going, STOPPED_REASON), pods)
-        return not going
+        running = self._running(pods)
+        self._end(dict.fromkeys(running, STOPPED_REASON), pods)
+        return not running
 
     def mark_stopped(self) -> None:
-        """From here on nothing of it is to run; a launch that comes late finds this."""
+        """Record that nothing of it may run from now on; a late launch finds that."""
         if self.stopped_at is None:
             metadata = {
                 "labels": {objects.STOPPED: "true"},
@@ -245,13 +247,13 @@ class KubernetesAttempt:
             self._take(self._api.request("PATCH", self._own_path, body={"metadata": metadata}, content=MERGE))
 
     def end_all(self, pods: Mapping[ReplicaKey, Json]) -> dict[ReplicaKey, Json]:
-        """End what goes on; those of the pods that have ended already."""
-        going = self._going(pods)
-        self._end(dict.fromkeys(going, STOPPED_REASON), pods)
-        return {key: pod for key, pod in pods.items() if key not in going}
+        """End the pods that still run; the others, which have ended already."""
+        running = self._running(pods)
+        self._end(dict.fromkeys(running, STOPPED_REASON), pods)
+        return {key: pod for key, pod in pods.items() if key not in running}
 
     def remove(self, pods: Mapping[ReplicaKey, Json]) -> None:
-        """Write down how these pods ended, and delete them."""
+        """Record how these pods ended, and delete them."""
         at = now()
         self.amend(lambda ledger: ledger.with_ended(judge(pod, at, self._limits).report for pod in pods.values()))
         with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -259,10 +261,10 @@ class KubernetesAttempt:
                 pass
 
     def clear(self) -> None:
-        """Nothing is left but what the control unit remembers, without the TaskSet."""
+        """Keep nothing but the ledger: record replicas that never started, and drop the TaskSet."""
         if not self.cleared:
-            never_launched = self._reports({}).values()
-            self.amend(lambda ledger: ledger.with_ended(never_launched))
+            rest = self._reports({}).values()
+            self.amend(lambda ledger: ledger.with_ended(rest))
             self._update(
                 lambda control: {
                     **{name: value for name, value in control.items() if name != "data"},
@@ -271,11 +273,11 @@ class KubernetesAttempt:
             )
 
     def forget(self) -> None:
-        """Delete the control unit, and with it whatever it owns."""
-        _gone_is_fine(lambda: self._api.request("DELETE", self._own_path))
+        """Delete the control ConfigMap, and with it whatever it owns."""
+        _ignore_missing(lambda: self._api.request("DELETE", self._own_path))
 
     def amend(self, change: Callable[[AttemptLedger], AttemptLedger]) -> None:
-        """Change the ledger, again if somebody else did meanwhile."""
+        """Change the ledger; repeated when another process changed it meanwhile."""
         if change(self.ledger) != self.ledger:
             self._update(
                 lambda control: {
@@ -297,22 +299,22 @@ class KubernetesAttempt:
                     raise
             self.refresh()
 
-    def _going(self, pods: Mapping[ReplicaKey, Json]) -> list[ReplicaKey]:
+    def _running(self, pods: Mapping[ReplicaKey, Json]) -> list[ReplicaKey]:
         at = now()
         views = {key: PodView(pod, at) for key, pod in pods.items()}
         return [key for key, view in views.items() if not view.ended or view.sidecars_run]
 
     def _end(self, reasons: Mapping[ReplicaKey, str], pods: Mapping[ReplicaKey, Json]) -> None:
-        """One step towards the end of each of these pods.
+        """Take the next step towards the end of each of these pods.
 
-        Their deadline is set to now: so they end with their grace time, and their exit codes and logs stay, which they
-        would not if they were deleted. Deleted is only what has no node, or one that does not do it.
+        Setting a pod's deadline to now ends it with its grace time and keeps its exit codes and logs, which deleting it
+        would not. Only a pod without a node, or with one that does not react, is deleted.
         """
         at = now()
         steps = {key: next_step(PodView(pods[key], at)) for key in reasons}
-        leaving = [key for key, step in steps.items() if step in (EndingStep.DELETE, EndingStep.FORCE)]
-        if leaving:
-            reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in leaving]
+        deleted = [key for key, step in steps.items() if step in (EndingStep.DELETE, EndingStep.FORCE)]
+        if deleted:
+            reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in deleted]
             self.amend(lambda ledger: ledger.with_ended(reports))
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             for _ in pool.map(lambda key: self._take_step(steps[key], pods[key], reasons[key]), steps):
@@ -323,17 +325,17 @@ class KubernetesAttempt:
             notes = {objects.ENDING_FOR: reason, objects.ENDING_SINCE: now().isoformat()}
             change = {"metadata": {"annotations": notes}, "spec": {"activeDeadlineSeconds": 1}}
             path = f"{self._path('pods')}/{pod['metadata']['name']}"
-            _gone_is_fine(lambda: self._api.request("PATCH", path, body=change, content=MERGE))
+            _ignore_missing(lambda: self._api.request("PATCH", path, body=change, content=MERGE))
         elif step is not EndingStep.WAIT:
             self._delete(pod, grace=0 if step is EndingStep.FORCE else None)
 
     def _delete(self, pod: Json, grace: int | None = None) -> None:
-        """The very pod that was seen: another of its name stays."""
+        """Delete the pod by its UID: another one of the same name stays."""
         options: Json = {"preconditions": {"uid": pod["metadata"]["uid"]}}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         path = f"{self._path('pods')}/{pod['metadata']['name']}"
-        _gone_is_fine(lambda: self._api.request("DELETE", path, body=options))
+        _ignore_missing(lambda: self._api.request("DELETE", path, body=options))
 
     def _owns(self, pod: Json) -> bool:
         owners = pod["metadata"].get("ownerReferences") or []
@@ -347,14 +349,14 @@ class KubernetesAttempt:
         return f"/api/v1/namespaces/{self.namespace}/{kind}"
 
 
-def _first_tries(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
+def _first_attempts(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
     return [
         ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(role.get("replicas", 1))
     ]
 
 
 def _key(pod: Json) -> ReplicaKey | None:
-    """None for a pod that somebody else made the control unit's."""
+    """The replica attempt of a pod; None for one that somebody else gave this owner."""
     try:
         return objects.key_of(pod)
     except (KeyError, ValueError):
@@ -362,7 +364,7 @@ def _key(pod: Json) -> ReplicaKey | None:
 
 
 def _final(report: ReplicaReport, reason: str, at: datetime) -> ReplicaReport:
-    """How a try is taken to have ended that was not seen to."""
+    """The final report of a replica attempt whose end was not observed."""
     if report.state.ended:
         return report
     state = ReplicaState.STOPPED if reason == STOPPED_REASON else ReplicaState.FAILED
@@ -374,7 +376,7 @@ def _annotated(metadata: Json, name: str, value: str) -> Json:
 
 
 def _slim(pod: Json) -> Json:
-    """What is large and not needed: with lists of hosts, environments may be."""
+    """Remove what is large and not needed: with lists of hosts, environments may be."""
     pod["metadata"].pop("managedFields", None)
     for kind in ("initContainers", "containers"):
         for container in pod["spec"].get(kind) or []:
@@ -382,7 +384,7 @@ def _slim(pod: Json) -> Json:
     return pod
 
 
-def _gone_is_fine(request: Callable[[], object]) -> None:
+def _ignore_missing(request: Callable[[], object]) -> None:
     try:
         request()
     except ApiError as error:

@@ -1,9 +1,9 @@
-"""How a pod hands over what its containers leave behind.
+"""How the results of a pod's containers are collected.
 
-`/output` is the file of the termination message. `/metric.json` may be larger than the API server takes, so it is a file of a
-volume, and a container beside the others, the collector, prints it to its own log when all of them have ended. The collector is
-a sidecar as the annotation has it: ended as those are, in every version of Kubernetes. One that Kubernetes ends by itself would
-never let the pod begin where that is not known yet.
+`/output` is the file of the termination message. `/metric.json` may be larger than the API server accepts, so it is a file in
+a volume, which a further container, the collector, prints to its own log when all others have ended. The collector is a
+sidecar by our annotation, not a native one: versions of Kubernetes that do not know those would wait for its end before they
+start the pod.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Json = dict[str, Any]
 
 COLLECTOR, PREPARER, VOLUME = "pipeline-collector", "pipeline-collector-init", "pipeline-collected"
 OURS = frozenset({COLLECTOR, PREPARER})
-"""Containers that are no part of the job, and whose logs are not the user's."""
+"""Names of the containers that this module adds; their logs are not shown to users."""
 
 GRACE_SECONDS = 5
-"""A pod is given at least so long to end, since that is when its collector hands over."""
+"""The least grace time of a pod with a collector, which prints the metrics in that time."""
 
 _PLACE = "/collected"
 _END = b"end"
@@ -46,10 +46,10 @@ _RESOURCES = {"cpu": "100m", "memory": "32Mi"}
 
 
 def equip(template: Json, image: str) -> None:
-    """Have the containers of a pod template that count leave their results where they are found.
+    """Change a pod template so that the results of the containers that count can be collected.
 
-    `image` is the collector's, which needs a shell; without one there are no metrics. A container that has its own
-    termination message, or a volume at such a place, keeps it.
+    `image` is that of the collector, and must have a shell; without one no metrics are collected. A container that has its own
+    termination message path, or a volume at the place of a result, keeps it.
     """
     spec = template["spec"]
     counted = counting(template)
@@ -63,13 +63,13 @@ def equip(template: Json, image: str) -> None:
 
 
 def leaves_output(pod: Mapping[str, Any], container: str) -> bool:
-    """Whether a container's termination message is its output."""
+    """Whether the termination message of a container is its output."""
     specs = (one for one in pod["spec"]["containers"] if one["name"] == container)
     return any(one.get("terminationMessagePath") == OUTPUT_FILE for one in specs)
 
 
-def handed_over(lines: Iterable[bytes]) -> bytes | None:
-    """What a collector printed, by the lines of its log with their times; None when that is not all of it."""
+def printed_metrics(lines: Iterable[bytes]) -> bytes | None:
+    """The metrics in the log of a collector, whose lines begin with their times; None when they are not complete."""
     texts: list[bytes] = []
     for number, line in enumerate(lines):
         text = line.partition(b" ")[2]

@@ -39,11 +39,11 @@ log = structlog.get_logger(__name__)
 
 
 class KubernetesCluster:
-    """Runs replicas as pods, in `namespaces`. All state is in the cluster and in the archive of logs: any number of
-    processes may use the same.
+    """Runs replicas as pods, in `namespaces`.
 
-    `grace_seconds` and `pull_secrets` are for pods that say nothing themselves; `archive_wait` is for how many seconds
-    logs are waited for that cannot be stored. `collector_image` is needed for metrics only.
+    All state is in the cluster and in the archive of logs, so any number of processes may use the same cluster.
+    `grace_seconds` and `pull_secrets` are for pods that do not set their own; logs that cannot be stored are waited for
+    `archive_wait` seconds. `collector_image` is needed for metrics only.
     """
 
     platform = "kubernetes"
@@ -66,16 +66,15 @@ class KubernetesCluster:
         self._archive = archive
         self._namespaces = tuple(namespaces)
         self._limits = limits
-        self._told = ObservationCache(limits)
+        self._cache = ObservationCache(limits)
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
         self._collector_image = collector_image
 
     def launch(self, request: LaunchRequest) -> Observation:
-        """May be repeated from wherever it was cut off: what is there is found by its name, and what was there by the
-        control unit's ledger."""
-        with refusals(f"launching job {request.job_id}", for_good=True):
+        """May be repeated wherever it was interrupted: objects that exist are found by name, those that did by the ledger."""
+        with refusals(f"launching job {request.job_id}", permanent=True):
             control = objects.control_configmap(request)
             attempts = self._attempts(request.job_id, (request.namespace,))
             for attempt in attempts:
@@ -99,35 +98,35 @@ class KubernetesCluster:
                 attempt.order(request, maker)
                 attempt.refresh()
                 if attempt.stopped_at is not None:
-                    # It was stopped under our hands, and whoever did so may not have seen all pods.
+                    # It was stopped meanwhile, and the process that did so may not have seen all pods.
                     self._end(attempt)
             return attempt.observe()
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """Also ends what has to end by what is seen: sidecars whose pod is done, and what took too long."""
+        """Also ends pods that have to end by what is seen: those of which only sidecars run, and those that took too long."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
                 return None
-            self._told.know(attempts[-1].control)
+            self._cache.note_control(attempts[-1].control)
             found = attempts[-1].observe(self._keep_logs)
             used = usage_of(self._api, attempts[-1].namespace, job_id) if usage else {}
             return replace(found, replicas=tuple(replace(one, usage=used.get(one.pod_name)) for one in found.replicas))
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """Also collects what running containers write, for as long as it lasts."""
+        """Also collects the logs of running containers, for as long as it lasts."""
         over = Event()
         Collector(self._api, self._archive, self._namespaces, over).start()
         try:
-            yield from watch.changes(self._api, self._namespaces, self._told, stop)
+            yield from watch.changes(self._api, self._namespaces, self._cache, stop)
         finally:
             over.set()
 
     def cached_observation(self, job_id: str) -> Observation | None:
-        return self._told.observation(job_id)
+        return self._cache.observation(job_id)
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
-        """What lies on a node that cannot be reached is left out, and comes once it can be and the log is followed."""
+        """Logs on a node that cannot be reached are left out; when followed, they come once it can be reached."""
 
         def attempts() -> list[KubernetesAttempt]:
             return self._attempts(job_id)
@@ -137,13 +136,13 @@ class KubernetesCluster:
                 yield from logs.read(self._api, self._archive, job_id, query, attempts, lambda: self.observe(job_id))
 
     def results(self, job_id: str) -> Iterator[ReplicaResult]:
-        """Only of a TaskSet that asks for it: the file of the termination message cannot be at `/output` in any image."""
+        """Only of a TaskSet that asks for them: not in every image can the termination message be at `/output`."""
         with refusals(f"collecting what job {job_id} left behind"):
             for attempt in self._attempts(job_id)[-1:]:
                 yield from results.read(self._api, attempt, self._limits, self._archive_wait)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
-        """The control unit stays, so that a launch that comes late finds that it is too late; `prune` removes it."""
+        """The control ConfigMap stays, so that a late launch finds that the job was stopped; `prune` removes it."""
         with refusals(f"deleting job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
@@ -158,7 +157,7 @@ class KubernetesCluster:
             return all(gone)
 
     def end(self, job_id: str) -> bool:
-        """The logs of what has ended are stored all the same: its node may be gone when it is deleted."""
+        """Also stores the logs of ended pods: their node may be gone when they are deleted."""
         with refusals(f"ending job {job_id}"):
             attempts = self._attempts(job_id)
             for attempt in attempts:
@@ -182,7 +181,7 @@ class KubernetesCluster:
                     self._archive.remove(job_id)
 
     def _attempts(self, job_id: str, namespaces: Sequence[str] = ()) -> list[KubernetesAttempt]:
-        """The attempts that the cluster has of a job, by number."""
+        """The attempts of a job that the cluster has, by number."""
         if not objects.is_job_id(job_id):
             return []
         for namespace in namespaces or self._namespaces:
@@ -236,30 +235,31 @@ class KubernetesCluster:
                 raise
 
     def _end(self, attempt: KubernetesAttempt, *, hurry: bool = False, keep: bool = False) -> bool:
-        """One step towards the end of a whole attempt; whether nothing of it runs and no pod is left, but for those to
-        `keep`, which have ended and whose logs are stored.
+        """Take the next step towards the end of a job attempt; whether nothing of it runs and no pod is left.
 
-        In a `hurry`, pods whose logs have been waited for may be left: they go when the job is cleaned up.
+        With `keep`, pods stay that have ended and whose logs are stored. With `hurry`, pods may be left whose logs have been
+        waited for long enough: they are deleted when the job is cleaned up.
         """
         if attempt.cleared:
             return True
         attempt.mark_stopped()
         pods = attempt.pods()
         ended = attempt.end_all(pods)
-        standings = {key: self._archive_logs(attempt, pod) for key, pod in ended.items()}
-        done = {key: pod for key, pod in ended.items() if standings[key] is Archiving.DONE}
+        progress = {key: self._archive_logs(attempt, pod) for key, pod in ended.items()}
+        done = {key: pod for key, pod in ended.items() if progress[key] is Archiving.DONE}
         if not keep:
             attempt.remove(done)
         if len(done) == len(pods):
             if not keep:
                 attempt.clear()
             return True
-        late = [key for key in ended if standings[key] is Archiving.LATE]
+        late = [key for key in ended if progress[key] is Archiving.LATE]
         return hurry and len(done) + len(late) == len(pods)
 
     def _keep_logs(self, pod: objects.Json) -> None:
-        """Store what a container wrote before it was started again, as the cluster keeps the last run only, and what those
-        wrote that somebody deletes. What cannot be stored now is tried again by the next look, if it is still there."""
+        """Store logs that are about to be lost: the cluster keeps only the last run of a restarted container, and none of a
+        pod that somebody deletes. What cannot be stored now is stored by the next observation, if it still exists.
+        """
         try:
             archiving.store(self._api, self._archive, pod)
             archiving.store_running(self._api, self._archive, pod)
@@ -267,7 +267,7 @@ class KubernetesCluster:
             log.warning("log not stored", pod=pod["metadata"]["name"], error=error.message)
 
     def _archive_logs(self, attempt: KubernetesAttempt, pod: objects.Json) -> Archiving:
-        """Put the logs of a pod that has ended into the archive, if that can be done now."""
+        """Store the logs of an ended pod, if that is possible now."""
         view = PodView(pod, now())
         if not view.settled:
             return Archiving.UNDER_WAY
@@ -275,7 +275,7 @@ class KubernetesCluster:
             archiving.store(self._api, self._archive, pod)
         except ClusterUnavailable as error:
             waited = archiving.waited(now(), view.finished, attempt.stopped_at)
-            return archiving.standing(error, waited, self._archive_wait)
+            return archiving.archiving_after(error, waited, self._archive_wait)
         return Archiving.DONE
 
 
@@ -300,7 +300,10 @@ def _check_owner(attempt: KubernetesAttempt, request: LaunchRequest) -> None:
 
 
 def usage_of(api: Api, namespace: str, job_id: str) -> dict[str, ReplicaUsage]:
-    """The usage of a job's pods by their names; nothing when it is not to be had, as it is only good to know."""
+    """The usage of a job's pods by their names, from the resource metrics API; nothing where that is not installed.
+
+    https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/
+    """
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
         return {item["metadata"]["name"]: _sum(item["containers"]) for item in api.items(path, f"{JOB}={job_id}")}

@@ -1,4 +1,4 @@
-"""What an attempt's control unit remembers of tries when their pods are gone."""
+"""The ledger in the control ConfigMap of a job attempt: what is known of replica attempts whose pods are gone."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from pipeline_core.states import ReplicaState
 
 LEDGER_KEY = "ledger"
 LIMIT_BYTES = 512 * 1024
-"""A ConfigMap takes 1 MiB; above this a ledger goes without what is only good to know."""
+"""A ConfigMap holds 1 MiB; a ledger above this size drops what is not necessary."""
 
 _TIMES = ("started_at", "finished_at")
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptLedger:
-    """`launched` are the tries that were created, and may not be again; `stopped` those that a verdict or a stop ended;
-    `ended` says how tries ended."""
+    """`launched` are the replica attempts that were created, which is not repeated; `stopped` those that a verdict or a
+    stop ended; `ended` has the final reports.
+    """
 
     launched: frozenset[ReplicaKey] = frozenset()
     stopped: frozenset[ReplicaKey] = frozenset()
@@ -36,9 +37,9 @@ class AttemptLedger:
         return replace(self, stopped=self.stopped | frozenset(keys))
 
     def with_ended(self, reports: Iterable[ReplicaReport]) -> AttemptLedger:
-        """How a try ended is written down once: what is there already stays."""
-        told = {ReplicaKey(report.role, report.index, report.attempt): report for report in reports}
-        return replace(self, ended={**told, **self.ended})
+        """Adds final reports. The first one of a replica attempt stays."""
+        added = {ReplicaKey(report.role, report.index, report.attempt): report for report in reports}
+        return replace(self, ended={**added, **self.ended})
 
 
 def pack(ledger: AttemptLedger) -> str:
@@ -50,7 +51,7 @@ def pack(ledger: AttemptLedger) -> str:
 
 
 def unpack(control: Mapping[str, Any]) -> AttemptLedger:
-    """The ledger of a control unit; an empty one when it has none yet."""
+    """The ledger of a control ConfigMap; an empty one when it has none yet."""
     text = (control.get("binaryData") or {}).get(LEDGER_KEY)
     if not text:
         return AttemptLedger()

@@ -1,4 +1,4 @@
-"""The log of a job: containers that the cluster has from there, others from the archive, merged by time."""
+"""The log of a job: from the cluster for the pods that it has, else from the archive, merged by time."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def read(
     attempts: Callable[[], list[KubernetesAttempt]],
     observe: Callable[[], Observation | None],
 ) -> Iterator[LogLine | None]:
-    """The lines that are asked for; with `query.follow`, until all tries that are asked for have ended."""
+    """The lines that the query asks for; with `query.follow`, until all its replica attempts have ended."""
     with tempfile.TemporaryDirectory(prefix="pipeline-logs-") as directory:
         sources = _Sources(api, archive, job_id, query, attempts, observe, Path(directory))
         yield from merging.read(query, sources.find, sources.over)
 
 
 class _Source:
-    """The log of one container, collected in a file of whole lines that only grows."""
+    """The log of one container, copied into a file of whole lines that only grows."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -47,10 +47,10 @@ class _Source:
         self._restarts: int | None = None
 
     def pull(self, api: Api, namespace: str, pod: str, container: PodContainer, query: LogQuery) -> None:
-        """Fetch what came since. A log that cannot be had now is fetched another time."""
+        """Copy what was written since. A log that cannot be read now is read the next time."""
         began = now()
         first = self._restarts is None
-        # Where the archive has a part of it, all that came after that is needed.
+        # Where the archive has a part of the log, all that follows is needed.
         tail = query.tail if first and not self._resume.since else None
         if first and query.since:
             self._resume.begin(query.since)
@@ -74,8 +74,8 @@ class _Source:
         if tail is not None:
             self._resume.begin(began)
 
-    def take(self, archive: Archive, job_id: str, log: RunLog) -> None:
-        """Take what the archive has of one of the container's runs."""
+    def copy_archived(self, archive: Archive, job_id: str, log: RunLog) -> None:
+        """Copy what the archive has of one run of the container."""
         self._write(self._resume.new(archive.lines(job_id, log)))
 
     def _write(self, lines: Iterable[bytes]) -> None:
@@ -85,7 +85,7 @@ class _Source:
 
 
 class _Sources:
-    """Collects logs into files, from where they are merged."""
+    """Copies logs into files, from which they are merged."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class _Sources:
         self._observe = observe
         self._directory = directory
         self._sources: dict[tuple[str, str], _Source] = {}
-        self._taken: dict[RunLog, int] = {}
+        self._copied: dict[RunLog, int] = {}
         self._due = True
         self._looked = float("-inf")
 
     def over(self) -> bool:
-        """Whether everything that is followed has ended. Looks once in a while only, and then makes `find` do so too."""
+        """Whether all that is followed has ended. Looks every POLL_SECONDS only, and then has `find` look too."""
         if time.monotonic() - self._looked < POLL_SECONDS:
             return False
         self._looked = time.monotonic()
@@ -118,13 +118,13 @@ class _Sources:
         observation = self._observe()
         if observation is None:
             return True
-        going = {
+        running = {
             (observation.attempt, ReplicaKey(report.role, report.index, report.attempt))
             for report in observation.replicas
             if not report.state.ended
         }
-        known = {one for attempt in self._attempts() for one in _tries(attempt)}
-        return not going & merging.chosen(self._query, known | going)
+        attempts = {one for attempt in self._attempts() for one in _replica_attempts(attempt)}
+        return not running & merging.chosen(self._query, attempts | running)
 
     def find(self) -> Iterator[tuple[Path, str]]:
         if self._due:
@@ -135,13 +135,19 @@ class _Sources:
 
     def _collect(self) -> None:
         archived = self._archive.runs(self._job_id)
-        there = [(attempt, attempt.pods() if not attempt.cleared else {}) for attempt in self._attempts()]
-        tries = {one for attempt, pods in there for one in (*_tries(attempt), *((attempt.number, key) for key in pods))}
-        gone = {log: one for log in archived if (one := replica_attempt_of_pod(self._job_id, log.pod)) is not None}
-        wanted = merging.chosen(self._query, [*tries, *gone.values()])
+        attempts = [(attempt, attempt.pods() if not attempt.cleared else {}) for attempt in self._attempts()]
+        found = {
+            one
+            for attempt, pods in attempts
+            for one in (*_replica_attempts(attempt), *((attempt.number, key) for key in pods))
+        }
+        archived_attempts = {
+            log: one for log in archived if (one := replica_attempt_of_pod(self._job_id, log.pod)) is not None
+        }
+        wanted = merging.chosen(self._query, [*found, *archived_attempts.values()])
         pulls = [
             pull
-            for attempt, pods in there
+            for attempt, pods in attempts
             for key, pod in sorted(pods.items())
             if (attempt.number, key) in wanted
             for pull in self._pulls(attempt, key, pod, archived)
@@ -149,32 +155,32 @@ class _Sources:
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             for _ in pool.map(lambda pull: pull(), pulls):
                 pass
-        live = {str(pod["metadata"]["name"]) for _, pods in there for pod in pods.values()}
-        for log, (number, key) in gone.items():
+        live = {str(pod["metadata"]["name"]) for _, pods in attempts for pod in pods.values()}
+        for log, (number, key) in archived_attempts.items():
             if (number, key) in wanted and log.pod not in live:
                 many = len({one.container for one in archived if one.pod == log.pod}) > 1
-                self._take(log, key, many, len(archived[log]))
+                self._copy(log, key, many, len(archived[log]))
 
     def _pulls(
         self, attempt: KubernetesAttempt, key: ReplicaKey, pod: Json, archived: Iterable[RunLog]
     ) -> Iterator[Callable[[], None]]:
-        """What the cluster has, after what only the archive may have yet."""
+        """Calls that copy a pod's logs from the cluster, after copying what only the archive may have."""
         view = PodView(pod, now())
         name = str(view.metadata["name"])
         many = len(view.logged) > 1
         for log in archived:
-            if log.pod == name and log not in self._taken:
-                self._take(log, key, many, 0)
+            if log.pod == name and log not in self._copied:
+                self._copy(log, key, many, 0)
         for container in view.logged:
             if container.began:
                 source = self._source(name, container.name, key, many)
                 yield partial(source.pull, self._api, attempt.namespace, name, container, self._query)
 
-    def _take(self, log: RunLog, key: ReplicaKey, many: bool, files: int) -> None:
-        """Take a run from the archive, again when it has other files than before."""
-        if self._taken.get(log) != files:
-            self._taken[log] = files
-            self._source(log.pod, log.container, key, many).take(self._archive, self._job_id, log)
+    def _copy(self, log: RunLog, key: ReplicaKey, many: bool, files: int) -> None:
+        """Copy a run from the archive; again when it has other files there than before."""
+        if self._copied.get(log) != files:
+            self._copied[log] = files
+            self._source(log.pod, log.container, key, many).copy_archived(self._archive, self._job_id, log)
 
     def _source(self, pod: str, container: str, key: ReplicaKey, many: bool) -> _Source:
         name = f"{key.role}-{key.index}" + (f"/{container}" if many else "")
@@ -182,6 +188,6 @@ class _Sources:
         return self._sources.setdefault((pod, container), _Source(path, name))
 
 
-def _tries(attempt: KubernetesAttempt) -> Iterator[ReplicaAttempt]:
+def _replica_attempts(attempt: KubernetesAttempt) -> Iterator[ReplicaAttempt]:
     for key in attempt.ledger.launched | attempt.ledger.ended.keys():
         yield attempt.number, key

@@ -1,4 +1,4 @@
-"""From a unit to Kubernetes objects: the control unit, the Service, and the pods."""
+"""The Kubernetes objects of a job attempt: the control ConfigMap, the Service and the pods, and their names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Json = dict[str, Any]
 JOB, ROLE, INDEX, ATTEMPT = "pipeline/job-id", "pipeline/role", "pipeline/replica-index", "pipeline/attempt"
 REPLICA_ATTEMPT = "pipeline/replica-attempt"
 STOPPED = "pipeline/stopped"
-"""Label of a control unit whose attempt is to run no more."""
+"""Label of the control ConfigMap of an attempt that may not run any more."""
 USER, STOPPED_AT, CLEARED = "pipeline/user", "pipeline/stopped-at", "pipeline/cleared"
-"""Annotations of a control unit."""
+"""Annotations of a control ConfigMap."""
 ENDING_FOR, ENDING_SINCE = "pipeline/ending-for", "pipeline/ending-since"
-"""Annotations of a pod that is being ended, with why and since when."""
+"""Annotations of a pod that is being ended: the reason, and the time."""
 
 TASKSET_KEY = "taskset.json"
 LONGEST_VARIABLE = 96 * 1024
@@ -41,9 +41,9 @@ def pod_name(job_id: str, attempt: int, key: ReplicaKey) -> str:
 
 
 def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
-    """Which try of which replica a pod of ours is: by its name, as people may change its labels.
+    """The replica attempt of a pod, by its name, since people may change labels.
 
-    Raises KeyError or ValueError when it is none of ours.
+    Raises KeyError or ValueError when the pod is not one of ours.
     """
     metadata = pod["metadata"]
     found = replica_attempt_of_pod(metadata["labels"][JOB], metadata["name"])
@@ -53,13 +53,13 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
 
 
 def replica_attempt_of_pod(job_id: str, name: str) -> ReplicaAttempt | None:
-    """The same by a pod's name, with the TaskSet's attempt; None when it is none of the job's."""
+    """The job attempt and the replica attempt that a pod's name says; None when the pod is not one of the job."""
     found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
     return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
 
 
 def platform_of(job_id: str, attempt: int, namespace: str, results: Mapping[str, int]) -> Json:
-    """What only this kind of cluster tells of a job; `results` says how many tries came to each of the unit's results."""
+    """The platform fields of an observation; `results` counts the pods by their outcome."""
     return {
         "platform": "kubernetes",
         "namespace": namespace,
@@ -69,12 +69,12 @@ def platform_of(job_id: str, attempt: int, namespace: str, results: Mapping[str,
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a Service may be called so, and labels may have it as their value."""
+    """Whether the text can be the name of a Service and the value of a label."""
     return _JOB.fullmatch(text) is not None
 
 
 def control_configmap(request: LaunchRequest) -> Json:
-    """The ConfigMap that owns everything of one attempt."""
+    """The control ConfigMap, which owns all other objects of a job attempt."""
     if not is_job_id(request.job_id):
         raise ClusterError(f'the job\'s ID "{request.job_id}" cannot be the name of a Service')
     return {
@@ -111,10 +111,10 @@ def owner_reference(control: Mapping[str, Any]) -> Json:
 
 
 class PodMaker:
-    """Makes the pods of one attempt.
+    """Makes the pods of one job attempt.
 
-    `pull_secrets` are for pods that name none themselves, `grace_seconds` for those that do not say how long they may
-    take to end, `collector_image` for those of a TaskSet that asks for its results.
+    `pull_secrets` are for pods that name none, `grace_seconds` for those without a grace period of their own,
+    `collector_image` for a TaskSet that asks for its results.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class PodMaker:
         self._hosts = _hosts(request.job_id, self._roles)
 
     def pod(self, key: ReplicaKey) -> Json:
-        """The pod of this try. Raises ClusterError when the TaskSet has no such role."""
+        """The pod of a replica attempt. Raises ClusterError when the TaskSet has no such role."""
         if key.role not in self._roles:
             raise ClusterError(f'the TaskSet has no role "{key.role}"')
         template = copy.deepcopy(self._roles[key.role]["template"])

@@ -1,4 +1,4 @@
-"""One container's log from the API server, in pieces that fit together without losses or repeats."""
+"""The log of one container from the API server, read in parts without losses or repeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipeline_core.common.clock import now
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
 _STAMPED = re.compile(_STAMP + rb" ")
 PIECE_BYTES = 16 * 1024
-"""The container runtime cuts longer lines into pieces; before 1.27 each piece came with a time of its own."""
+"""The container runtime cuts longer lines into pieces; before Kubernetes 1.27 each piece has its own time."""
 
 
 def container_log(
@@ -34,10 +34,10 @@ def container_log(
     tail: int | None = None,
     ended: bool = True,
 ) -> Iterator[bytes]:
-    """The lines that the cluster still has, each with its time (UTC) in front; none when there is no such log.
+    """The lines that the cluster still has, each beginning with its time in UTC; none when there is no such log.
 
-    `previous` is the run before the container's last restart, `since` a time to the second. A last line without its
-    newline counts only where the run has `ended`: otherwise it is on its way yet. Raises ClusterUnavailable.
+    `previous` reads the run before the container's last restart, `since` is a time to the second. A last line without a
+    newline is left out unless the run has `ended`: it may not be complete. Raises ClusterUnavailable.
     """
     query: dict[str, Any] = {"container": container, "timestamps": "true"}
     if previous:
@@ -50,7 +50,7 @@ def container_log(
     try:
         with api.open("GET", path, query, accept="*/*", pauses=()) as response:
             for line in _lines(response, ended):
-                # A kubelet that has lost a log says so in the place of the log, without a time.
+                # A kubelet that has lost a log answers with a message in its place, which has no time.
                 if _STAMPED.match(line):
                     stamp, _, text = line.partition(b" ")
                     yield utc(stamp) + b" " + whole(text)
@@ -60,7 +60,7 @@ def container_log(
 
 
 def whole(text: bytes) -> bytes:
-    """A long line without the times that stand between its pieces."""
+    """A long line without the times between its pieces."""
     parts = []
     while len(text) > PIECE_BYTES and (inner := _STAMPED.match(text, PIECE_BYTES)):
         parts.append(text[:PIECE_BYTES])
@@ -69,7 +69,7 @@ def whole(text: bytes) -> bytes:
 
 
 def utc(stamp: bytes) -> bytes:
-    """The same time in UTC, no digit of it lost: nodes write their own zone's."""
+    """A time stamp in UTC with all its digits: nodes write local time."""
     if stamp.endswith(b"Z"):
         return stamp
     seconds, zone = stamp[:19].decode(), stamp[-6:].decode()
@@ -80,8 +80,8 @@ def utc(stamp: bytes) -> bytes:
 class Resume:
     """Where reading a log stopped.
 
-    The API server knows where to go on only to the second, so it repeats some lines. And lines of the two outputs of a
-    container may stand in the log a little out of order, so what is asked for begins a second earlier.
+    The API server can continue only from a whole second, so it repeats some lines. And the lines of a container's two output
+    streams may be a little out of order, so the next reading starts one second earlier.
     """
 
     def __init__(self) -> None:
@@ -94,24 +94,24 @@ class Resume:
 
     @property
     def since(self) -> str:
-        """What to ask for; empty in the beginning."""
+        """The time from which to read on; empty in the beginning."""
         return self._since.decode() + "Z" if self._since else ""
 
     def begin(self, moment: datetime) -> None:
-        """Leave out what was before, when nothing has been read yet."""
+        """Start at this time, if nothing has been read yet."""
         if not self._since:
             self._since = _second(moment.astimezone(UTC))
 
     def new(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Those of the lines that were not there before, and are not older than all that were."""
-        known, since, first = self._seen.copy(), self._since, self._first
+        """The lines that were not read before, and are not older than the first that was."""
+        repeated, since, first = self._seen.copy(), self._since, self._first
         for line in lines:
             stamp = line.partition(b" ")[0]
             # Without the Z, fractions of a second sort as text whatever their length.
             if stamp[:19] < since or stamp[:-1] < first:
                 continue
-            if known[stamp]:
-                known[stamp] -= 1
+            if repeated[stamp]:
+                repeated[stamp] -= 1
                 continue
             self._take(stamp)
             yield line
@@ -151,8 +151,8 @@ https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-fa
 TAIL_LINES = 500
 
 
-def tells_little(report: ReplicaReport, pod: Mapping[str, Any]) -> bool:
-    """Whether a failed container's message was cut by its lines, or is none where it would not be the end of the log."""
+def message_is_poor(report: ReplicaReport, pod: Mapping[str, Any]) -> bool:
+    """Whether the termination message of a failed container was cut, or is missing and does not fall back to the log."""
     if report.diagnostics:
         return report.diagnostics.count("\n") >= MESSAGE_LINES - 1
     failed = PodView(pod, now()).failed
@@ -164,7 +164,7 @@ def tells_little(report: ReplicaReport, pod: Mapping[str, Any]) -> bool:
 
 
 def end_of_log(api: Api, pod: Mapping[str, Any]) -> str:
-    """The end of the first failed container's log; empty when there is none to be had. Waits until it is complete."""
+    """The end of the log of the first failed container; empty when it cannot be read. Waits until it is complete."""
     view = PodView(pod, now())
     failed = view.failed
     if failed is None:

@@ -1,4 +1,4 @@
-"""A pod as the API server tells of it, read with the questions that matter here."""
+"""A pod as the API server describes it, with the properties that its state follows from."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pipeline_core.clusters.kubernetes.objects import ENDING_FOR, ENDING_SINCE, 
 from pipeline_core.taskset.document import counting as counting_containers
 
 SLACK_SECONDS = 30.0
-"""How long beyond its grace time a node may take to end a pod until it is taken to be unable to."""
+"""How long after its grace time a pod may run until its node counts as lost."""
 
 SETTLING_SECONDS = 2.0
-"""How long after a container's end its log may still grow."""
+"""How long after the end of a container its log may still grow."""
 
 NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of containers that have terminated and never ran."""
@@ -50,13 +50,13 @@ class PodContainer:
 
     @property
     def last(self) -> Mapping[str, Any]:
-        """How its last run ended when it was started again."""
+        """How its previous run ended, when it was restarted."""
         found: Mapping[str, Any] = (self.status.get("lastState") or {}).get("terminated") or {}
         return found
 
     @property
     def began(self) -> datetime | None:
-        """When it ran first, as far as is known; None when it never did."""
+        """When it first ran, as far as the status says; None when it never did."""
         for state in (self.last, self.terminated, self.running):
             if state.get("startedAt") and state.get("reason") not in NOT_STARTED:
                 return moment(state["startedAt"])
@@ -68,7 +68,7 @@ class PodContainer:
 
 
 class PodView:
-    """Reads a pod; `now` is what its age is measured against."""
+    """A pod of ours at the time `now`. Raises KeyError or ValueError when it is not one of ours."""
 
     def __init__(self, pod: Mapping[str, Any], now: datetime) -> None:
         self.now = now
@@ -90,7 +90,7 @@ class PodView:
 
     @property
     def logged(self) -> tuple[PodContainer, ...]:
-        """Those whose logs are the user's."""
+        """The containers whose logs are shown to users."""
         return tuple(one for one in self.containers if one.name not in OURS)
 
     @property
@@ -99,13 +99,13 @@ class PodView:
 
     @property
     def needed(self) -> tuple[PodContainer, ...]:
-        """Those without which it cannot do its work: native sidecars too until that has begun, as it waits for them."""
+        """The containers that the pod needs: those that count, and native sidecars until the main containers have begun."""
         begun = any(one.began for one in self.mains)
         return tuple(one for one in self.containers if one.counts or (one.init and not begun))
 
     @property
     def phase_ended(self) -> bool:
-        return self.phase in ("Succeeded", "Failed") and not self._ends_ahead
+        return self.phase in ("Succeeded", "Failed") and not self._phase_is_ahead
 
     @property
     def mains_ended(self) -> bool:
@@ -113,7 +113,7 @@ class PodView:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing that counts will run any more."""
+        """Whether no container that counts will run any more."""
         return self.phase_ended or self.mains_ended
 
     @property
@@ -127,7 +127,7 @@ class PodView:
 
     @property
     def restarts(self) -> bool:
-        """Whether a container was started again, or is going to be."""
+        """Whether a container was restarted, or will be."""
         return any(
             one.restarts or (one.terminated and not self._final(one) and not self.phase_ended)
             for one in self.containers
@@ -152,7 +152,7 @@ class PodView:
 
     @property
     def settled(self) -> bool:
-        """Whether the logs of what has ended are complete."""
+        """Whether the logs of ended containers are complete."""
         return self.finished is None or self.now >= self.finished + _SETTLING
 
     @property
@@ -166,7 +166,7 @@ class PodView:
 
     @property
     def accepted(self) -> datetime:
-        """When its node took it in; its creation as long as none has."""
+        """When its node accepted it; its creation as long as none has."""
         return moment(self.status["startTime"]) if self.status.get("startTime") else self.created
 
     @property
@@ -176,7 +176,7 @@ class PodView:
 
     @property
     def ending_overdue(self) -> bool:
-        """Whether it was told to end and had more time for that than it may take."""
+        """Whether it is being ended and has taken longer than it may."""
         return self.ending_since is not None and self.now > self.ending_since + self.grace + _SLACK
 
     @property
@@ -192,9 +192,10 @@ class PodView:
         return bool(stamp) and self.now > moment(stamp) + _SLACK
 
     @property
-    def _ends_ahead(self) -> bool:
-        """Kubelets before 1.22 write Failed as soon as a deadline has passed, while containers have their grace time yet,
-        and say nothing after that."""
+    def _phase_is_ahead(self) -> bool:
+        """Whether the phase is ahead of the containers: kubelets before 1.22 report Failed as soon as a deadline has passed,
+        while containers still have their grace time.
+        """
         since = self.ending_since
         runs = any(one.running for one in self.containers)
         return runs and since is not None and self.now < since + self.grace + _SETTLING
@@ -219,7 +220,7 @@ class PodView:
 
 
 class EndingStep(Enum):
-    """What to do next to end a pod."""
+    """The next step to end a pod."""
 
     WAIT = "wait"
     ASK = "ask"
@@ -228,7 +229,7 @@ class EndingStep(Enum):
 
 
 def next_step(view: PodView) -> EndingStep:
-    """Ask; delete what has no node or does not follow; and take away by force what its node does not let go of."""
+    """Set its deadline; delete it when it has no node or does not react; delete it by force when its node does not."""
     if view.deletion_asked:
         return EndingStep.FORCE if view.deletion_overdue else EndingStep.WAIT
     if not view.node or view.ending_overdue:
@@ -241,7 +242,7 @@ _SETTLING = timedelta(seconds=SETTLING_SECONDS)
 
 
 def moment(text: Any) -> datetime:
-    """A time of the API server's."""
+    """A time stamp of the API server."""
     return datetime.fromisoformat(text)
 
 

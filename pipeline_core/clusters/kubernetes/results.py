@@ -1,4 +1,4 @@
-"""What pods left behind: their termination messages, and what their collectors handed over."""
+"""The results of pods: outputs from termination messages, metrics from the logs of collectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline_core.clusters.base import ClusterUnavailable, ReplicaKey, ReplicaR
 from pipeline_core.clusters.kubernetes.api import Api
 from pipeline_core.clusters.kubernetes.archiving import waited
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
-from pipeline_core.clusters.kubernetes.collector import COLLECTOR, handed_over, leaves_output
+from pipeline_core.clusters.kubernetes.collector import COLLECTOR, leaves_output, printed_metrics
 from pipeline_core.clusters.kubernetes.podlogs import container_log
 from pipeline_core.clusters.kubernetes.pods import PodView
 from pipeline_core.clusters.kubernetes.rules import WaitLimits, judge
@@ -18,7 +18,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.taskset.results import MAX_OUTPUT, METRICS_FILE, OUTPUT_FILE
 
 MESSAGES_BYTES = 12 * 1024
-"""What the termination messages of a pod's containers have together; each has its equal part, and no more than MAX_OUTPUT.
+"""Bytes of all termination messages of a pod; each container has an equal part, and no more than MAX_OUTPUT.
 https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/"""
 
 NO_COLLECTOR = f"{METRICS_FILE} is not collected on Kubernetes, as PIPELINE_COLLECTOR_IMAGE is not set"
@@ -31,9 +31,9 @@ Found = tuple[bytes | None, str]
 
 
 def read(api: Api, attempt: KubernetesAttempt, limits: WaitLimits, wait_seconds: float) -> Iterator[ReplicaResult]:
-    """What an attempt's replicas that have ended left behind; nothing when its TaskSet does not ask for it.
+    """The results of the ended replicas of a job attempt; none when its TaskSet does not ask for them.
 
-    A log that cannot be read is waited for as long as those of the user are. Raises ClusterUnavailable.
+    A collector's log that cannot be read is waited for as long as the logs of the user. Raises ClusterUnavailable.
     """
     if not attempt.collects:
         return
@@ -52,8 +52,8 @@ def read(api: Api, attempt: KubernetesAttempt, limits: WaitLimits, wait_seconds:
 def output_of(pod: Mapping[str, Any], at: datetime) -> Found:
     """The first output of a container that exited with 0, or what is wrong with it.
 
-    The message of one that failed may be the end of its log. A node keeps the end of a message that is too long, and does not
-    say so; hence one that is as long as can be may be a part of a longer one.
+    Others are not read, since the message of a container that failed may be the end of its log. A node cuts a message that is
+    too long and does not say so: hence one of the full length may be a part, and is refused.
     """
     view = PodView(pod, at)
     kinds = ("initContainers", "containers", "ephemeralContainers")
@@ -75,10 +75,10 @@ def output_of(pod: Mapping[str, Any], at: datetime) -> Found:
 def _metrics(api: Api, attempt: KubernetesAttempt, view: PodView, wait_seconds: float) -> Found:
     if all(one.name != COLLECTOR for one in view.containers):
         return None, NO_COLLECTOR
-    # Whether it has ended is not asked: kubelets before 1.22 may never tell, and its log says whether it is complete.
+    # Its log says whether it is complete; kubelets before 1.22 may never report that the collector has ended.
     try:
         lines = container_log(api, attempt.namespace, str(view.metadata["name"]), COLLECTOR)
-        found = handed_over(lines)
+        found = printed_metrics(lines)
     except ClusterUnavailable as error:
         if waited(view.now, view.finished, attempt.stopped_at) > wait_seconds:
             return None, f"{METRICS_FILE} cannot be had from its node: {error.message}"
@@ -89,5 +89,5 @@ def _metrics(api: Api, attempt: KubernetesAttempt, view: PodView, wait_seconds: 
 
 
 def _latest(keys: Iterable[ReplicaKey]) -> frozenset[ReplicaKey]:
-    """The latest try of each replica."""
+    """The latest attempt of each replica."""
     return frozenset({(key.role, key.index): key for key in sorted(keys)}.values())

@@ -1,4 +1,4 @@
-"""The table of what pods' statuses mean: rules, of which the first that finds something decides."""
+"""From the status of a pod to the report of its replica: a table of rules, of which the first that matches decides."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-c
 MAX_RESTARTS = 6
 """As a Kubernetes Job's default `backoffLimit`, which counts the restarts of containers too."""
 CREATING_FACTOR = 6
-"""A pod whose containers are being created is given so many times the limit: a large image takes long, and is no error."""
+"""Creating containers may take so many times the limit: pulling a large image takes long and is no error."""
 
 STOPPED_REASON = "Stopped"
 DEADLINE_REASON = "DeadlineExceeded"
@@ -61,11 +61,11 @@ SIDECARS_REASON = "SidecarsEnding"
 
 
 class PodOutcome(StrEnum):
-    """What became of a unit of work, in the words of a workflow engine."""
+    """The outcome of a pod, in the words of a workflow engine."""
 
     FINISHED = "task_finished"
     FAIL = "task_fail"
-    """It could not be started, or was kept from it."""
+    """It could not be started, or was not allowed to."""
     ERROR = "task_error"
     """It ran and failed."""
 
@@ -80,7 +80,7 @@ class WaitLimits:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found out. `reason` is the rule's own when it is None."""
+    """What a rule that matches says. `reason` None stands for the rule's own."""
 
     reason: str | None = None
     exit_code: int | None = None
@@ -88,12 +88,12 @@ class Finding:
     state: ReplicaState | None = None
     result: PodOutcome | None = None
     end: bool = False
-    """Something of the pod goes on that has to be ended."""
+    """Whether the pod still runs and has to be ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRule:
-    """One row of the table. `state` and `result` are None where they depend on whether anything had run."""
+    """One row of the table. `state` and `result` are None where they depend on whether a container ran."""
 
     when: str
     state: ReplicaState | None
@@ -103,7 +103,7 @@ class PodRule:
 
 
 def exit_code(container: PodContainer) -> int:
-    """The exit code, for a command that could not be executed as shells tell it: 127 not found, 126 not executable."""
+    """The exit code; of a command that could not be executed the one that shells give: 127 not found, 126 not executable."""
     state = container.terminated
     if state.get("reason") in NOT_STARTED:
         return 126 if "permission denied" in str(state.get("message", "")).lower() else 127
@@ -111,14 +111,14 @@ def exit_code(container: PodContainer) -> int:
 
 
 def _exited(view: PodView) -> int | None:
-    """The code that says how the pod ended: of the first container that failed, else 0; None when none has ended."""
+    """The exit code of the first container that failed, else 0; None when none has ended."""
     if view.failed:
         return exit_code(view.failed)
     return 0 if any(one.terminated for one in view.mains) else None
 
 
 def _ended_by_us(view: PodView) -> bool:
-    """Whether it ended because it was told to, and not by itself just before."""
+    """Whether it ended because we ended it, and not by itself just before."""
     if not view.ending_for or view.ending_for == SIDECARS_REASON or view.ending_since is None:
         return False
     if not view.ended:
@@ -370,7 +370,7 @@ DIAGNOSTICS_BYTES = 2048
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A replica's report, with the unit's result when it has ended (None for one that was stopped)."""
+    """The report of a replica, with the outcome of its pod when that has ended (None for one that was stopped)."""
 
     report: ReplicaReport
     result: PodOutcome | None = None
@@ -378,12 +378,12 @@ class Judgement:
 
 
 def judge(pod: Mapping[str, Any], now: datetime, limits: WaitLimits) -> Judgement:
-    """What a pod's status says of its replica. Raises KeyError or ValueError when it is no pod of ours."""
+    """The judgement on a pod. Raises KeyError or ValueError when it is not one of ours."""
     return judge_view(PodView(pod, now), limits)
 
 
 def judge_view(view: PodView, limits: WaitLimits) -> Judgement:
-    """The same of a pod that was read already."""
+    """The judgement on a pod that was read already."""
     rule, finding = next((rule, found) for rule in RULES if (found := rule.find(view, limits)) is not None)
     state = finding.state or rule.state or (RUNNING if view.began else WAITING)
     result = finding.result or rule.result
@@ -393,7 +393,7 @@ def judge_view(view: PodView, limits: WaitLimits) -> Judgement:
 
 
 def count_results(judgements: Iterable[Judgement]) -> dict[str, int]:
-    """How many tries came to each result."""
+    """How many pods have each outcome."""
     return dict(Counter(judgement.result.value for judgement in judgements if judgement.result))
 
 

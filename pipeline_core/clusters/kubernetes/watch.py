@@ -1,4 +1,7 @@
-"""Hearing of changes: list, then watch from there, for as long as it takes."""
+"""The watch: list the pods, then watch from there; and a cache of what it has seen.
+
+The cache keeps judgements of pods, which say enough of most jobs without another request to the API server.
+"""
 
 from __future__ import annotations
 
@@ -23,40 +26,40 @@ from pipeline_core.clusters.kubernetes.rules import Judgement, WaitLimits, count
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 
-SIGN_OF_LIFE_SECONDS = 5.0
+IDLE_SECONDS = 5.0
 STOP_POLL_SECONDS = 0.25
 WATCH_SECONDS = 240
 """The API server ends a watch after this time; one that is not ended then has been cut off silently."""
 SILENCE_SECONDS = 90.0
 """Bookmarks come about once a minute, so a connection that is silent for longer is renewed."""
 AT_ONCE = 200
-"""So many jobs are taken in at once."""
+"""Jobs that are yielded at a time."""
 PODS_AT_ONCE = 100
-"""So many pods are listed at once: with lists of hosts, one may have 100 KB."""
+"""Pods in a page of a list: with lists of hosts, one may have 100 KB."""
 SHORT_SECONDS = 1.0
-"""A watch that was over so soon is not begun again at once."""
+"""A watch that ended sooner is followed by a pause of this length."""
 GONE = 410
 
 
 class WatchExpired(Exception):
-    """What happened since the given version is not known any more."""
+    """The API server does not know any more what happened since the given version: list again."""
 
 
 def changes(
-    api: Api, namespaces: Collection[str], told: ObservationCache, stop: threading.Event
+    api: Api, namespaces: Collection[str], cache: ObservationCache, stop: threading.Event
 ) -> Iterator[Collection[str]]:
-    """IDs of jobs as `Cluster.watch` has them, of all these namespaces. Raises ClusterUnavailable."""
-    heard = _Heard()
+    """IDs of changed jobs of these namespaces, as `Cluster.watch` yields them. Raises ClusterUnavailable."""
+    changed = _ChangedJobs()
     over = threading.Event()
-    listeners = [_Listener(api, namespace, heard, told, over) for namespace in namespaces]
+    listeners = [_Listener(api, namespace, changed, cache, over) for namespace in namespaces]
     for listener in listeners:
         listener.start()
     quiet = 0.0
     try:
         while not stop.is_set():
-            job_ids = heard.all(STOP_POLL_SECONDS)
+            job_ids = changed.take(STOP_POLL_SECONDS)
             quiet = 0.0 if job_ids else quiet + STOP_POLL_SECONDS
-            if job_ids or quiet >= SIGN_OF_LIFE_SECONDS:
+            if job_ids or quiet >= IDLE_SECONDS:
                 quiet = 0.0
                 yield job_ids
     finally:
@@ -65,8 +68,8 @@ def changes(
             listener.cut()
 
 
-class _Heard:
-    """Jobs that were heard of and not taken yet, each once, however much happens to it meanwhile."""
+class _ChangedJobs:
+    """IDs of jobs that have changed and were not yielded yet, each once."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -83,9 +86,11 @@ class _Heard:
             self._error = error
             self._changed.notify()
 
-    def all(self, seconds: float) -> tuple[str, ...]:
-        """The jobs that wait, at most so many as are taken in at once, those that wait the longest first; none when none
-        comes up in that time. Raises what a listener failed with."""
+    def take(self, seconds: float) -> tuple[str, ...]:
+        """At most AT_ONCE changed jobs, those that have waited longest first; none when there are none for so many seconds.
+
+        Raises the error with which a listener failed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._error, seconds)
             if self._error is not None:
@@ -97,15 +102,17 @@ class _Heard:
 
 
 class _Listener(threading.Thread):
-    """Listens to one namespace and tells what it hears; the error, when it cannot go on."""
+    """Watches one namespace in a thread; notes changed jobs, and the error when it cannot go on."""
 
-    def __init__(self, api: Api, namespace: str, heard: _Heard, told: ObservationCache, over: threading.Event) -> None:
+    def __init__(
+        self, api: Api, namespace: str, changed: _ChangedJobs, cache: ObservationCache, over: threading.Event
+    ) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
         self._namespace = namespace
         self._base = f"/api/v1/namespaces/{namespace}"
-        self._heard = heard
-        self._told = told
+        self._changed_jobs = changed
+        self._cache = cache
         self._over = over
         self._response: urllib3.BaseHTTPResponse | None = None
 
@@ -114,11 +121,11 @@ class _Listener(threading.Thread):
             while not self._over.is_set():
                 with refusals("watching pods"):
                     self._listen()
-        except Exception as error:  # noqa: BLE001 - it is raised again where the changes are taken in
-            self._heard.fail(ClusterUnavailable(f"watching the cluster failed: {error}"))
+        except Exception as error:  # noqa: BLE001 - the thread that takes the changes raises it again
+            self._changed_jobs.fail(ClusterUnavailable(f"watching the cluster failed: {error}"))
 
     def cut(self) -> None:
-        """End the connection that is being read, if there is one."""
+        """Shut down the connection that is being read, if there is one."""
         response = self._response
         connection = getattr(response, "connection", None)
         if connection is not None and connection.sock is not None:
@@ -128,16 +135,16 @@ class _Listener(threading.Thread):
                 return
 
     def _listen(self) -> None:
-        """All pods and all jobs, then what becomes of them, until the server has forgotten where we were."""
+        """List pods and jobs, then watch the pods until the server does not know our version any more."""
         try:
             pods = self._api.pages(f"{self._base}/pods", JOB, PODS_AT_ONCE)
             version, first = next(pods)
-            lost = self._told.begin(self._namespace, chain(first, chain.from_iterable(items for _, items in pods)))
+            lost = self._cache.reset(self._namespace, chain(first, chain.from_iterable(items for _, items in pods)))
             for control in self._api.items(f"{self._base}/configmaps", f"{JOB},!{STOPPED}", accept=METADATA_LIST):
-                self._told.know(control)
-                self._heard.add(control["metadata"]["labels"][JOB])
+                self._cache.note_control(control)
+                self._changed_jobs.add(control["metadata"]["labels"][JOB])
             for job_id in lost:
-                self._heard.add(job_id)
+                self._changed_jobs.add(job_id)
             while not self._over.is_set():
                 began = time.monotonic()
                 version = self._watch(version)
@@ -146,12 +153,12 @@ class _Listener(threading.Thread):
         except WatchExpired:
             return
         except ApiError as error:
-            # A list that was not read to its end within minutes expires too.
+            # The pages of a list expire too, when they are not read within minutes.
             if error.status != GONE:
                 raise
 
     def _watch(self, version: str) -> str:
-        """Watch once; the version up to which everything was heard. Raises WatchExpired."""
+        """Watch once; the version up to which everything was seen. Raises WatchExpired."""
         query = {
             "labelSelector": JOB,
             "watch": "true",
@@ -162,9 +169,9 @@ class _Listener(threading.Thread):
         try:
             with self._api.open("GET", f"{self._base}/pods", query, read_seconds=SILENCE_SECONDS) as response:
                 self._response = response
-                # Whoever stops the watch looks for the response after that: one of the two sees the other.
+                # `cut` looks for the response after `over` was set: so either it finds the response, or this loop finds `over`.
                 for line in _lines(response) if not self._over.is_set() else ():
-                    version = self._take(json.loads(line))
+                    version = self._apply(json.loads(line))
                     if self._over.is_set():
                         break
         except ApiError as error:
@@ -172,20 +179,20 @@ class _Listener(threading.Thread):
                 raise WatchExpired from error
             raise
         except (urllib3.exceptions.HTTPError, OSError, ValueError):
-            # Cut off, silent, or cut in the middle of a line: go on from what was heard last.
+            # Cut off, also in the middle of a line, or silent: watch again from what was seen last.
             return version
         finally:
             self._response = None
         return version
 
-    def _take(self, event: Any) -> str:
+    def _apply(self, event: Any) -> str:
         found = event["object"]
         if event["type"] == "ERROR":
             if found.get("code") == GONE:
                 raise WatchExpired
             raise ApiError(int(found.get("code") or 500), str(found.get("message")))
-        if event["type"] != "BOOKMARK" and self._told.take(event["type"], found):
-            self._heard.add(found["metadata"]["labels"][JOB])
+        if event["type"] != "BOOKMARK" and self._cache.apply(event["type"], found):
+            self._changed_jobs.add(found["metadata"]["labels"][JOB])
         return str(found["metadata"]["resourceVersion"])
 
 
@@ -201,7 +208,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """Of a pod that is `plain`, its status says all that there is to know, and nothing has to be done about it."""
+    """The judgement on a pod. It is `plain` when it says all that there is to know, and nothing has to be done."""
 
     attempt: int
     owner: str
@@ -211,8 +218,9 @@ class _Pod:
 
 @dataclass(slots=True)
 class _Job:
-    """A job that has pods. `owner` is the UID of the control unit of its newest attempt, as far as is known; `ask` says
-    that only the cluster can say more."""
+    """A job that has pods. `owner` is the UID of the control ConfigMap of its newest attempt, as far as is known; `ask` says
+    that the cluster has to be asked.
+    """
 
     namespace: str
     attempt: int = -1
@@ -222,7 +230,7 @@ class _Job:
 
 
 class ObservationCache:
-    """The judgements on all pods that the watch has told of, by job. Pods themselves are not kept: there may be many.
+    """The judgements on all pods that the watch has seen, by job. The pods are not kept: there may be many.
 
     Safe for any number of threads.
     """
@@ -232,8 +240,8 @@ class ObservationCache:
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
 
-    def know(self, control: Json) -> None:
-        """Take note of a control unit: its pods are those that count for its job."""
+    def note_control(self, control: Json) -> None:
+        """Note a control ConfigMap: the pods that it owns are those that count for its job."""
         metadata = control["metadata"]
         number = int(metadata["labels"][ATTEMPT])
         with self._lock:
@@ -241,39 +249,39 @@ class ObservationCache:
             if job is not None and number >= job.attempt:
                 job.attempt, job.owner = number, metadata["uid"]
 
-    def begin(self, namespace: str, pods: Iterable[Json]) -> list[str]:
-        """All pods that a namespace has; the jobs of which one has gone since it was told of."""
+    def reset(self, namespace: str, pods: Iterable[Json]) -> list[str]:
+        """Replace all pods of a namespace by those listed; the jobs of which a pod that had not ended is missing now."""
         with self._lock:
             before = {job_id: job for job_id, job in self._jobs.items() if job.namespace == namespace}
             for job_id in before:
                 del self._jobs[job_id]
         for pod in pods:
-            self.take("ADDED", pod)
+            self.apply("ADDED", pod)
         with self._lock:
             lost = [job_id for job_id, job in before.items() if self._lost(job_id, job)]
             for job_id in self._jobs.keys() & set(lost):
                 self._jobs[job_id].ask = True
         return lost
 
-    def take(self, kind: str, pod: Json) -> bool:
-        """Take in an event of the watch; whether it says anything new. `kind` is ADDED, MODIFIED or DELETED."""
+    def apply(self, kind: str, pod: Json) -> bool:
+        """Apply an event of the watch; whether it changes anything. `kind` is ADDED, MODIFIED or DELETED."""
         metadata = pod["metadata"]
         job_id, name = metadata["labels"][JOB], metadata["name"]
         if kind == "DELETED":
             return self._drop(job_id, name)
-        told = _judged(pod, self._limits)
+        seen = _judge_pod(pod, self._limits)
         with self._lock:
             job = self._jobs.setdefault(job_id, _Job(metadata["namespace"]))
             before = job.pods.get(name)
-            if told is None:
+            if seen is None:
                 job.ask = True
                 return True
-            job.pods[name] = told
-            job.ask |= not told.plain
-            return before != told or not told.plain
+            job.pods[name] = seen
+            job.ask |= not seen.plain
+            return before != seen or not seen.plain
 
     def observation(self, job_id: str) -> Observation | None:
-        """How a job's replicas stand, of those that there are pods of; None when the cluster has to be asked."""
+        """The reports of a job's replicas that have pods; None when the cluster has to be asked."""
         with self._lock:
             job = self._jobs.get(job_id)
             if job is None or not job.owner or job.ask:
@@ -286,7 +294,7 @@ class ObservationCache:
                 return None
         plain = [pod.judgement for pod in pods if pod.plain]
         if len(plain) < len(pods) and any(one.report.state.ended for one in plain):
-            # How many came to which result can be said of all together only.
+            # The counts of outcomes are known only of all pods together.
             return None
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for report in sorted((one.report for one in plain), key=lambda one: one.attempt):
@@ -311,8 +319,8 @@ class ObservationCache:
         return any(name not in here for name, pod in before.pods.items() if not pod.judgement.report.state.ended)
 
 
-def _judged(pod: Json, limits: WaitLimits) -> _Pod | None:
-    """None for a pod that cannot be one of ours."""
+def _judge_pod(pod: Json, limits: WaitLimits) -> _Pod | None:
+    """The judgement on a pod; None when it cannot be one of ours."""
     try:
         view = PodView(pod, now())
         judgement = judge_view(view, limits)

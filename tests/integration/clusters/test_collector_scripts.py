@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.kubernetes.collector import equip, handed_over
+from pipeline_core.clusters.kubernetes.collector import equip, printed_metrics
 from pipeline_core.taskset.results import MAX_METRICS
 
 STAMP = b"2026-03-01T12:00:00.000000001Z "
@@ -55,4 +55,4 @@ def printed(tmp_path: Path, contents: dict[str, bytes]) -> list[bytes]:
 def test_what_the_collector_prints_is_the_first_file_that_is_not_empty(
     tmp_path: Path, contents: dict[str, bytes], data: bytes
 ) -> None:
-    assert handed_over(printed(tmp_path, contents)) == data
+    assert printed_metrics(printed(tmp_path, contents)) == data

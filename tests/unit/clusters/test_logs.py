@@ -85,7 +85,7 @@ def test_a_line_longer_than_a_block_is_read_once_it_has_ended(tmp_path: Path, mo
 
 def test_what_is_silent_gives_signs_of_life_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(logs, "SIGN_OF_LIFE_SECONDS", 0.0)
+    monkeypatch.setattr(logs, "IDLE_SECONDS", 0.0)
     ends = iter([False, True, True])
     path = tmp_path / "log"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.archive import ArchiveUnavailable
-from pipeline_core.clusters.kubernetes.archiving import Archiving, standing, waited
+from pipeline_core.clusters.kubernetes.archiving import Archiving, archiving_after, waited
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
 
@@ -31,4 +31,4 @@ def test_logs_are_waited_for_from_the_later_of_the_end_and_the_stop(age: int) ->
     ],
 )
 def test_an_archive_is_waited_for_longer_than_a_node(error: Any, seconds: float, expected: Archiving) -> None:
-    assert standing(error, seconds, 60.0) is expected
+    assert archiving_after(error, seconds, 60.0) is expected

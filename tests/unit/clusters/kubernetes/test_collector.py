@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.kubernetes.collector import COLLECTOR, PREPARER, equip, handed_over, leaves_output
+from pipeline_core.clusters.kubernetes.collector import COLLECTOR, PREPARER, equip, leaves_output, printed_metrics
 from pipeline_core.clusters.kubernetes.pods import PodView
 from tests.unit.clusters.kubernetes.pods import NOW, make
 
@@ -76,17 +76,17 @@ def test_a_container_keeps_its_own_message_and_its_own_metrics() -> None:
 @given(st.binary(max_size=300), st.data())
 def test_what_was_printed_is_read_whole_or_not_at_all(data: bytes, draw: st.DataObject) -> None:
     lines = [STAMP + text for text in [*base64.encodebytes(data).splitlines(), b"end"]]
-    assert handed_over(lines) == data
-    assert handed_over(lines[: draw.draw(st.integers(0, len(lines) - 1))]) is None
+    assert printed_metrics(lines) == data
+    assert printed_metrics(lines[: draw.draw(st.integers(0, len(lines) - 1))]) is None
 
 
 @pytest.mark.parametrize("lines", [[STAMP + b"*", STAMP + b"end"], [STAMP + b"QQ==", STAMP + b"QQ==", STAMP + b"end"]])
 def test_what_no_collector_prints_is_not_taken(lines: list[bytes]) -> None:
-    assert handed_over(lines) is None
+    assert printed_metrics(lines) is None
 
 
 def test_a_log_without_end_is_given_up() -> None:
-    assert handed_over(STAMP + b"QQ" for _ in iter(int, 1)) is None
+    assert printed_metrics(STAMP + b"QQ" for _ in iter(int, 1)) is None
 
 
 def test_the_logs_of_our_own_containers_are_not_the_users() -> None:

@@ -34,11 +34,11 @@ def test_a_ledger_is_read_as_it_was_written(launched: Any, stopped: Any, ended: 
     assert stored(made) == made
 
 
-def test_a_control_unit_without_a_ledger_remembers_nothing() -> None:
+def test_a_control_configmap_without_a_ledger_has_an_empty_one() -> None:
     assert unpack({}) == AttemptLedger()
 
 
-def test_how_a_try_ended_is_written_down_once() -> None:
+def test_the_first_final_report_stays() -> None:
     key = ReplicaKey("worker", 0)
     ledger = AttemptLedger().with_ended([report(key, reason="first")]).with_ended([report(key, reason="second")])
     assert ledger.ended[key].reason == "first"
@@ -55,7 +55,7 @@ def test_a_large_ledger_goes_without_what_is_only_good_to_know(monkeypatch: pyte
     assert {one.exit_code for one in stored(made).ended.values()} == {1}
 
 
-def test_ten_thousand_replicas_fit_into_a_control_unit() -> None:
+def test_ten_thousand_replicas_fit_into_a_configmap() -> None:
     text = random.Random(1).randbytes
     made = AttemptLedger(frozenset(ReplicaKey("worker", index) for index in range(10_000))).with_ended(
         report(

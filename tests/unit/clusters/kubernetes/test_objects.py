@@ -119,7 +119,7 @@ def test_a_role_that_is_not_there_is_refused() -> None:
         pod(ReplicaKey("nobody", 0))
 
 
-def test_the_control_unit_holds_the_taskset_and_who_it_belongs_to() -> None:
+def test_the_control_configmap_holds_the_taskset_and_who_it_belongs_to() -> None:
     control = objects.control_configmap(unit())
     assert control["metadata"]["name"] == "c-j1-2"
     assert control["metadata"]["annotations"]["pipeline/user"] == "ann"
