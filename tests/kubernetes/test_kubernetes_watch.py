@@ -139,7 +139,7 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch("before")
-    real: Any = watch._Listener._take
+    real: Any = watch._Listener._apply
     expired = []
 
     def take(self: Any, event: Any) -> str:
@@ -148,7 +148,7 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
             return str(real(self, {"type": "ERROR", "object": {"code": 410, "message": "too old"}}))
         return str(real(self, event))
 
-    monkeypatch.setattr(watch._Listener, "_take", take)
+    monkeypatch.setattr(watch._Listener, "_apply", take)
     names = singly(driver.watch(stop))
     assert next(names) == "before"
     launch("during")

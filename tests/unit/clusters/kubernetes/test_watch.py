@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
+import threading
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pipeline_core.clusters.base import Observation
+from pipeline_core.clusters.base import ClusterUnavailable, Observation
+from pipeline_core.clusters.kubernetes import watch
 from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.states import ReplicaState
+from tests.unit.clusters.kubernetes.fake_api import GONE, FakeApi
 from tests.unit.clusters.kubernetes.pods import NOW, ended, make, running, waiting
+from tests.waiting import wait_for
 
+LIMITS = WaitLimits(timedelta(seconds=300), timedelta(days=1))
 CONTROL = {
     "metadata": {
         "name": "c-j1-0",
@@ -48,7 +54,7 @@ def replica(
 
 def cache_of(*pods: dict[str, Any]) -> ObservationCache:
     """The cache of a watch that has begun with these pods and their control ConfigMap."""
-    found = ObservationCache(WaitLimits(timedelta(seconds=300), timedelta(days=1)))
+    found = ObservationCache(LIMITS)
     found.reset("ns", pods)
     found.note_control(CONTROL)
     return found
@@ -170,3 +176,76 @@ def test_a_cached_report_is_as_an_observed_one() -> None:
     assert found is not None
     (report,) = found.replicas
     assert (report.state, report.exit_code, report.pod_name) == (ReplicaState.SUCCEEDED, 0, "j1-worker-0-0-2")
+
+
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def server(*pods: dict[str, Any]) -> FakeApi:
+    api = FakeApi()
+    api.objects["/api/v1/namespaces/ns/configmaps/c-j1-0"] = copy.deepcopy(CONTROL)
+    for pod in pods:
+        api.objects[f"/api/v1/namespaces/ns/pods/{pod['metadata']['name']}"] = pod
+    return api
+
+
+def next_jobs(changes: Iterator[Collection[str]]) -> list[str]:
+    """The next jobs that are named."""
+    return next(list(job_ids) for job_ids in changes if job_ids)
+
+
+def modified(pod: dict[str, Any], version: str = "7") -> dict[str, Any]:
+    return {"type": "MODIFIED", "object": {**pod, "metadata": {**pod["metadata"], "resourceVersion": version}}}
+
+
+def lists(api: FakeApi) -> int:
+    """How often the configmaps were listed."""
+    return api.requests.count(("GET", "/api/v1/namespaces/ns/configmaps"))
+
+
+def test_a_watch_names_all_jobs_then_those_that_change(stop: threading.Event) -> None:
+    api = server(replica(WAITS, 0))
+    api.watches = [[modified(replica(RUNS, 0))]]
+    cache = ObservationCache(LIMITS)
+    changes = watch.changes(api, ["ns"], cache, stop)
+    assert next_jobs(changes) == ["j1"]
+    if states(cache.observation("j1")) != {0: "running"}:
+        assert next_jobs(changes) == ["j1"]
+    assert states(cache.observation("j1")) == {0: "running"}
+    stop.set()
+    api.closed.set()
+    assert list(changes) == []
+
+
+def test_a_version_that_the_server_has_forgotten_is_answered_by_a_list(stop: threading.Event) -> None:
+    api = server(replica(RUNS, 0))
+    api.watches = [[GONE]]
+    changes = watch.changes(api, ["ns"], ObservationCache(LIMITS), stop)
+    assert next_jobs(changes) == ["j1"]
+    wait_for(lambda: lists(api) == 2, "the second list")
+    stop.set()
+    api.closed.set()
+
+
+def test_an_error_that_a_list_does_not_repair_ends_the_watch(stop: threading.Event) -> None:
+    api = server()
+    api.watches = [[{"type": "ERROR", "object": {"code": 403, "message": "cannot watch resource"}}]]
+    api.closed.set()
+    with pytest.raises(ClusterUnavailable, match="cannot watch resource"):
+        list(watch.changes(api, ["ns"], ObservationCache(LIMITS), stop))
+
+
+def test_a_line_that_was_cut_off_is_no_change(stop: threading.Event) -> None:
+    api = server(replica(RUNS, 0))
+    listener = watch._Listener(api, "ns", watch._ChangedJobs(), ObservationCache(LIMITS), threading.Event())
+    api.watches = [[modified(replica(RUNS, 0), "8")]]
+    assert listener._watch("5") == "8"
+    api.watches = [[{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}]]
+    assert listener._watch("8") == "9"
+    api.cut = True
+    api.watches = [[modified(replica(RUNS, 0), "12")]]
+    assert listener._watch("9") == "9"
