@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from pipeline_cli import main
 from tests.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]
@@ -63,3 +65,21 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(stub: Any) -> No
     assert process.wait(timeout=HANG_SECONDS) == 141
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+def test_help_loads_neither_a_server_nor_an_http_library() -> None:
+    program = (
+        "import sys; from pipeline_cli import main; main(['--help'], standalone_mode=False);"
+        "print([name for name in ('flask', 'celery', 'sqlalchemy', 'requests', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_scripts_name_the_command(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_PIPELINE_COMPLETE" in result.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,7 +19,6 @@ from pipeline_cli.client import base_url, is_loopback
 from pipeline_cli.exits import Exit, exit_for
 from pipeline_cli.group import LazyGroup
 from pipeline_cli.options import Instant, Pair
-from tests.waiting import HANG_SECONDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 CLIENT_COMMANDS = sorted(COMMANDS.keys() - {"up"})
@@ -96,17 +94,6 @@ def test_every_error_has_an_exit_code_of_the_service(status: int) -> None:
     assert Exit.REFUSED <= exit_for(status, "WRONG_PARAM") <= Exit.DENIED
 
 
-def test_help_loads_neither_a_server_nor_an_http_library() -> None:
-    program = (
-        "import sys; from pipeline_cli import main; main(['--help'], standalone_mode=False);"
-        "print([name for name in ('flask', 'celery', 'sqlalchemy', 'requests', 'rich') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 def test_the_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(main, ["--version"]).stdout == f"pipeline, version {version('pipeline-service')}\n"
 
@@ -175,13 +162,6 @@ def test_ctrl_c_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
         main.entries, "jobs", SimpleNamespace(load=lambda: click.Command("jobs", callback=lambda: interrupted(0)))
     )
     assert CliRunner().invoke(main, ["jobs"]).exit_code == Exit.INTERRUPTED
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_scripts_name_the_command(shell: str) -> None:
-    result = CliRunner().invoke(main, ["completion", shell])
-    assert result.exit_code == 0
-    assert "_PIPELINE_COMPLETE" in result.stdout
 
 
 def test_completion_knows_commands_without_loading_them() -> None:
