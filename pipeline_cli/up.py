@@ -7,13 +7,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import click
-from redis import Redis
-from redis.exceptions import RedisError
 from rich.console import Console
 from rich.markup import escape
 from sqlalchemy.exc import OperationalError
 
 from pipeline_core import runtime
+from pipeline_core.common.redis import error_of
 from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
 from pipeline_core.settings import read, settings
 from pipeline_up import flower
@@ -172,9 +171,7 @@ def _prepare() -> None:
 
     with transaction() as session:
         check_startup(session)
-    try:
-        Redis.from_url(settings().redis_url, socket_timeout=5, socket_connect_timeout=5).ping()
-    except RedisError as error:
+    if error := error_of(settings().redis_url, seconds=5):
         raise StartFailed(f"Redis cannot be used: {error}") from error
 
 

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 import structlog
 from celery import chain, signature
 from celery.canvas import Signature
-from redis import Redis
 from redis.exceptions import RedisError
 
-from pipeline_core.runtime import part
+from pipeline_core.common.redis import patient_redis
 from pipeline_core.settings import settings
 from pipeline_core.stages.stage import Stage, after
 from workers.app import app
@@ -48,18 +47,6 @@ def drop_until(remaining: list[dict[str, object]], stage: Stage) -> None:
         remaining.pop()
 
 
-@part(close=Redis.close)
-def redis() -> Redis:
-    """This process's connection for parked chains; it gives up quickly."""
-    return Redis.from_url(
-        settings().redis_url,
-        socket_timeout=2,
-        socket_connect_timeout=1,
-        health_check_interval=25,
-        decode_responses=True,
-    )
-
-
 def _key(job_id: str) -> str:
     return f"{settings().redis_prefix}park:{job_id}"
 
@@ -67,7 +54,7 @@ def _key(job_id: str) -> str:
 def park(job_id: str, epoch: int, stages: Iterable[Stage]) -> None:
     """Keep the rest of a suspended job's chain. Does nothing while Redis is away: the chain can be built from the step."""
     try:
-        redis().set(_key(job_id), json.dumps({"epoch": epoch, "stages": [str(stage) for stage in stages]}))
+        patient_redis().set(_key(job_id), json.dumps({"epoch": epoch, "stages": [str(stage) for stage in stages]}))
     except RedisError as error:
         log.warning("chain not parked: Redis is away", error=str(error))
 
@@ -77,7 +64,7 @@ def take_parked(job_id: str, epoch: int) -> tuple[Stage, ...]:
 
     Raises RedisError.
     """
-    parked = redis().getdel(_key(job_id))
+    parked = patient_redis().getdel(_key(job_id))
     document = json.loads(parked) if parked else {}
     return tuple(Stage(name) for name in document["stages"]) if document.get("epoch") == epoch else ()
 
@@ -85,6 +72,6 @@ def take_parked(job_id: str, epoch: int) -> tuple[Stage, ...]:
 def delete_parked(job_ids: Sequence[str]) -> None:
     """Delete the parked chains of jobs that have ended."""
     try:
-        redis().delete(*map(_key, job_ids))
+        patient_redis().delete(*map(_key, job_ids))
     except RedisError as error:
         log.warning("parked chain not deleted: Redis is away", error=str(error))

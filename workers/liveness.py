@@ -9,12 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from redis import Redis
-from redis.exceptions import RedisError
-
+from pipeline_core.common.redis import answers
 from pipeline_core.settings import settings
-
-TIMEOUT_SECONDS = 2.0
 
 
 def touch() -> None:
@@ -23,16 +19,5 @@ def touch() -> None:
         Path(settings().alive_file).touch()
 
 
-def redis_answers() -> bool:
-    """Whether Redis answers a ping."""
-    try:
-        with Redis.from_url(
-            settings().redis_url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
-        ) as redis:
-            return bool(redis.ping())
-    except (RedisError, ValueError):
-        return False
-
-
 if __name__ == "__main__":
-    sys.exit("the liveness file is old, and Redis answers" if redis_answers() else 0)
+    sys.exit("the liveness file is old, and Redis answers" if answers(settings().redis_url) else 0)

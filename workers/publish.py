@@ -4,15 +4,14 @@ away, a tick finds in the database and sends later.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
+from pipeline_core.common.redis import outage
 from pipeline_core.database import wakeups
 from pipeline_core.database.wakeups import (
     CleanupDue,
@@ -29,18 +28,11 @@ from workers import chain
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, CLEAN_UP_JOB, DELIVER, FLOWS, HELP_SCHEDULES, HOOKS, TICKS
 
-log = structlog.get_logger(__name__)
-
-PAUSE_SECONDS = 2.0
-"""For so long after a failure nothing is tried: a request must not wait for a Redis that is known to be away."""
-
 TIMEOUT_SECONDS = 1.0
 """How long a Redis that is there and does not answer is waited for."""
 
 HELP_SECONDS = 5.0
 """After so many seconds a request for help with schedules expires."""
-
-_away_until = 0.0
 
 
 def install(*, consumes: bool = False) -> None:
@@ -56,15 +48,13 @@ def install(*, consumes: bool = False) -> None:
 
 def publish(noted: Sequence[Wakeup]) -> None:
     """Send these wake-ups. Never raises because of Redis."""
-    global _away_until
-    if time.monotonic() < _away_until:
+    if outage().present:
         return
     try:
         for wakeup in noted:
             send(wakeup)
     except (OperationalError, RedisError, OSError) as error:
-        _away_until = time.monotonic() + PAUSE_SECONDS
-        log.warning("wake-ups not sent: Redis is away", error=str(error), wakeups=len(noted))
+        outage().begin(f"{len(noted)} wake-ups are not sent", error)
 
 
 def send(wakeup: Wakeup) -> None:

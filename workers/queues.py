@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline_core.common.redis import patient_redis
 from pipeline_core.operations.status import Queues
 from pipeline_core.settings import settings
-from workers import chain
 from workers.names import queues
 
 
 def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
     """Messages that wait in each of these queues, or in all. Raises RedisError."""
     chosen = queues() if names is None else names
-    pipe = chain.redis().pipeline(transaction=False)
+    pipe = patient_redis().pipeline(transaction=False)
     for name in chosen:
         pipe.llen(f"{settings().redis_prefix}{name}")
     return dict(zip(chosen, pipe.execute(), strict=True))
@@ -21,4 +21,4 @@ def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
 
 def depths() -> Queues:
     """The messages that wait in each queue, and those that workers have taken and not acknowledged. Raises RedisError."""
-    return Queues(lengths(), int(chain.redis().hlen(f"{settings().redis_prefix}unacked")))
+    return Queues(lengths(), int(patient_redis().hlen(f"{settings().redis_prefix}unacked")))

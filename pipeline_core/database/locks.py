@@ -1,18 +1,38 @@
-"""Holding a role that one process at a time may have."""
+"""Locks and leases in the database, by name: locks until the end of a transaction, leases of roles for some seconds."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import IntEnum
 
-from sqlalchemy import delete, func, or_
+from sqlalchemy import Connection, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
 
 from pipeline_core.database.engine import transaction
 from pipeline_core.database.models import Lease
 
 
+class Lock(IntEnum):
+    """Advisory locks of PostgreSQL. A value is any number that nothing else uses in this database."""
+
+    MIGRATIONS = 7420931
+    """Upgrade the schema."""
+    FEED = 7420932
+    """Give events their positions in the feed."""
+    FLOWS = 7420933
+    """Change flows or templates, which are checked against each other."""
+    PORTS = 7420934
+    """Lease ports of hosts."""
+
+
+def lock(session: Session | Connection, name: Lock) -> None:
+    """Wait for the lock, and hold it until the transaction ends."""
+    session.execute(select(func.pg_advisory_xact_lock(int(name))))
+
+
 def hold(name: str, owner: str, seconds: float) -> bool:
-    """Take or renew the lease for so long; whether `owner` has it now. Raises Unavailable."""
+    """Take the lease of a role, or renew it, for so many seconds; whether `owner` has it now. Raises Unavailable."""
     until = func.now() + timedelta(seconds=seconds)
     with transaction() as session:
         held = session.execute(

@@ -11,10 +11,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from pipeline_core.database.engine import make_engine
+from pipeline_core.database.locks import Lock, lock
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-# Any number, as long as it is ours alone in this database: two processes that upgrade at once take turns.
-_LOCK = 7420931
 
 
 def _config(connection: Connection | None = None) -> Config:
@@ -59,7 +58,7 @@ def upgrade(url: str, revision: str = "head") -> None:
     try:
         with engine.begin() as connection:
             connection.execute(text("SET statement_timeout = 0"))
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            lock(connection, Lock.MIGRATIONS)
             command.upgrade(_config(connection), revision)
     finally:
         engine.dispose()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.database import locks
+from pipeline_core.database.locks import Lock
 from pipeline_core.database.models import FlowRow, TemplateRevision
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.definition.catalogue import Catalogue
@@ -18,16 +20,13 @@ from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
 
-# Any number, as long as it is ours alone in this database.
-_LOCK = 7420933
-
 
 def take_turn(session: Session) -> None:
     """Wait until no other transaction changes flows or templates, and let none do so until this one ends.
 
     Flows are held against templates, and new ones have no rows that could be locked.
     """
-    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    locks.lock(session, Lock.FLOWS)
 
 
 def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> FlowRow:

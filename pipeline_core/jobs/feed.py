@@ -17,12 +17,11 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
+from pipeline_core.database.locks import Lock, lock
 from pipeline_core.database.models import POSITIONS, Event, Job
 
 PLACED_AT_ONCE = 2_000
 """Events that one reader gives their positions; more are left to the next."""
-# Any number, as long as it is ours alone in this database.
-_LOCK = 7420932
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def place(session: Session) -> None:
     if session.execute(waiting.limit(1)).first() is None:
         return
     # A statement that begins once the lock is held sees all that earlier holders have placed.
-    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    lock(session, Lock.FEED)
     unplaced = waiting.limit(PLACED_AT_ONCE).cte("unplaced").prefix_with("MATERIALIZED")
     placed = select(unplaced.c.id, POSITIONS.next_value().label("position")).cte("placed")
     session.execute(

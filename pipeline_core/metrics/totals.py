@@ -7,7 +7,6 @@ an emptied Redis begins them anew, as a restarted process would its own. While R
 from __future__ import annotations
 
 import json
-import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -15,16 +14,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 
-import structlog
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
+from pipeline_core.common.redis import Outage, outage, quick_redis
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
-
-log = structlog.get_logger(__name__)
 
 Labels = tuple[str, ...]
 
@@ -47,10 +42,6 @@ class Metric(StrEnum):
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds, in seconds, of the buckets that durations fall into; the last bucket has none."""
 
-REDIS_TIMEOUT = 0.5
-"""Seconds that Redis is given before something goes uncounted."""
-REDIS_PAUSE = 2.0
-"""Seconds for which nothing is counted after Redis was away."""
 
 KEPT_SECONDS = 30 * 86400
 """After so long without anything new a metric is forgotten."""
@@ -101,12 +92,12 @@ def read_counts(stored: Mapping[str, str]) -> dict[Labels, int]:
 
 
 class Totals:
-    """Counts in `redis`, which ought to give up quickly; with None, nothing is counted."""
+    """Counts in `redis`, which ought to give up quickly; with None, and during an outage, nothing is counted."""
 
-    def __init__(self, redis: Redis | None, *, prefix: str) -> None:
+    def __init__(self, redis: Redis | None, *, prefix: str, outage: Outage | None = None) -> None:
         self._redis = redis
         self._prefix = prefix
-        self._away_until = 0.0
+        self._outage = outage or Outage()
 
     def observe(self, metric: Metric, labels: Labels, seconds: float) -> None:
         """One more duration."""
@@ -131,13 +122,12 @@ class Totals:
         return {str(name): str(value) for name, value in self._redis.hgetall(key(self._prefix, metric)).items()}
 
     def _add(self, metric: Metric, *additions: tuple[str, int]) -> None:
-        if self._redis is None or time.monotonic() < self._away_until:
+        if self._redis is None or self._outage.present:
             return
         try:
             self._send(metric, additions)
         except RedisError as error:
-            self._away_until = time.monotonic() + REDIS_PAUSE
-            log.warning("nothing is counted: Redis is away", error=str(error))
+            self._outage.begin("nothing is counted", error)
 
     def _send(self, metric: Metric, additions: Collection[tuple[str, int]]) -> None:
         assert self._redis is not None
@@ -156,14 +146,4 @@ def key(prefix: str, metric: Metric) -> str:
 @part
 def totals() -> Totals:
     """This process's totals, in the service's Redis."""
-    chosen = settings()
-    redis = None
-    if chosen.redis_url:
-        redis = Redis.from_url(
-            chosen.redis_url,
-            socket_timeout=REDIS_TIMEOUT,
-            socket_connect_timeout=REDIS_TIMEOUT,
-            retry=Retry(NoBackoff(), 1),
-            decode_responses=True,
-        )
-    return Totals(redis, prefix=chosen.redis_prefix)
+    return Totals(quick_redis(), prefix=settings().redis_prefix, outage=outage())

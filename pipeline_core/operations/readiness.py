@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from redis import Redis
-from redis.exceptions import RedisError
-
+from pipeline_core.common.redis import answers
 from pipeline_core.database import migrate, transaction
 from pipeline_core.errors import PipelineError
 from pipeline_core.settings import settings
-
-TIMEOUT_SECONDS = 2.0
 
 
 def missing() -> dict[str, str]:
@@ -34,12 +30,7 @@ def _redis() -> str | None:
     url = settings().redis_url
     if not url:
         return "PIPELINE_REDIS_URL is not set"
-    try:
-        with Redis.from_url(url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS) as redis:
-            redis.ping()
-    except (RedisError, ValueError):
-        return "it does not answer"
-    return None
+    return None if answers(url) else "it does not answer"
 
 
 _CHECKS: Mapping[str, Callable[[], str | None]] = {"database": _database, "redis": _redis}

@@ -13,6 +13,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity import wait_random_exponential as random_exponential
 
 from pipeline_core.common.clock import now
+from pipeline_core.common.redis import Outage, outage, quick_redis
 from pipeline_core.plugins.errors import BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable, clean
 from pipeline_core.plugins.guard import Guard, PluginHealth
 from pipeline_core.plugins.network import Deadline
@@ -43,9 +44,15 @@ class Client:
         self._sleep = sleep
 
     @classmethod
-    def configured(cls, settings: Settings, redis: Redis | None = None, concurrency: int | None = None) -> Client:
-        """As the settings say; `redis` and `concurrency` as for `Guard.configured`."""
-        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency))
+    def configured(
+        cls,
+        settings: Settings,
+        redis: Redis | None = None,
+        concurrency: int | None = None,
+        outage: Outage | None = None,
+    ) -> Client:
+        """As the settings say; `redis`, `concurrency` and `outage` as for `Guard.configured`."""
+        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency, outage))
 
     def call(
         self,
@@ -99,13 +106,13 @@ class Client:
 @part
 def client() -> Client:
     """This process's client for the plugins of the stages."""
-    return Client.configured(settings())
+    return Client.configured(settings(), quick_redis(), outage=outage())
 
 
 @part
 def hook_client() -> Client:
     """This process's client for LifeHooks."""
-    return Client.configured(settings(), concurrency=settings().hook_concurrency)
+    return Client.configured(settings(), quick_redis(), settings().hook_concurrency, outage())
 
 
 def _limit(timeout: float, deadline: float) -> Deadline:

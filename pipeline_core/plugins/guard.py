@@ -20,11 +20,10 @@ from typing import Any
 
 import structlog
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from pipeline_core.common.clock import rfc3339
+from pipeline_core.common.redis import QUICK_SECONDS, Outage, connect, outage, quick_redis
 from pipeline_core.metrics.totals import Metric, duration_fields
 from pipeline_core.metrics.totals import key as totals_key
 from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable
@@ -33,10 +32,6 @@ from pipeline_core.settings import Settings, settings
 
 log = structlog.get_logger(__name__)
 
-REDIS_TIMEOUT = 0.5
-"""Seconds that Redis has to answer before a call is made unguarded."""
-REDIS_PAUSE = 2.0
-"""Seconds for which Redis is not used again after it was unavailable."""
 MARGIN = 10.0
 """Seconds beyond an attempt's longest time after which it no longer counts: whoever made it must have died."""
 LIMIT_RETRY = 1.0
@@ -104,38 +99,47 @@ class Guard:
     """
 
     def __init__(
-        self, redis: Redis | None, *, prefix: str, concurrency: int, failures: int, open_seconds: float
+        self,
+        redis: Redis | None,
+        *,
+        prefix: str,
+        concurrency: int,
+        failures: int,
+        open_seconds: float,
+        outage: Outage | None = None,
     ) -> None:
         self._redis = redis
         self._prefix = prefix
         self._concurrency = concurrency
         self._failures = failures
         self._open_ms = round(open_seconds * 1000)
-        self._away_until = 0.0
+        self._outage = outage or Outage()
         if redis is not None:
             self._enter = redis.register_script(_ENTER)
             self._leave = redis.register_script(_LEAVE)
             self._read = redis.register_script(_READ)
 
     @classmethod
-    def configured(cls, settings: Settings, redis: Redis | None = None, concurrency: int | None = None) -> Guard:
+    def configured(
+        cls,
+        settings: Settings,
+        redis: Redis | None = None,
+        concurrency: int | None = None,
+        outage: Outage | None = None,
+    ) -> Guard:
         """As the settings say, with another limit of calls at a time if `concurrency` is given.
 
-        Without `redis` it has a connection of its own that gives up after REDIS_TIMEOUT.
+        Without `redis` it has a connection of its own that gives up quickly.
         """
         if redis is None and settings.redis_url:
-            redis = Redis.from_url(
-                settings.redis_url,
-                socket_timeout=REDIS_TIMEOUT,
-                socket_connect_timeout=REDIS_TIMEOUT,
-                retry=Retry(NoBackoff(), 1),
-            )
+            redis = connect(settings.redis_url, QUICK_SECONDS)
         return cls(
             redis,
             prefix=settings.redis_prefix,
             concurrency=concurrency or settings.plugin_concurrency,
             failures=settings.breaker_failures,
             open_seconds=settings.breaker_open_seconds,
+            outage=outage,
         )
 
     @contextmanager
@@ -173,7 +177,7 @@ class Guard:
 
     def _enter_call(self, key: str, seconds: float) -> str | None:
         """The attempt's ID; None while Redis is unavailable."""
-        if self._redis is None or time.monotonic() < self._away_until:
+        if self._redis is None or self._outage.present:
             return None
         call = uuid.uuid4().hex
         span = round((seconds + MARGIN) * 1000)
@@ -210,8 +214,7 @@ class Guard:
         return [f"{stem}calls", f"{stem}circuit", f"{stem}recent"]
 
     def _pause_redis(self, error: RedisError) -> None:
-        self._away_until = time.monotonic() + REDIS_PAUSE
-        log.warning("plugin calls are unguarded: Redis is unavailable", error=str(error))
+        self._outage.begin("plugin calls are unguarded", error)
 
 
 def _recent_attempt(entry: bytes | str) -> RecentAttempt:
@@ -257,7 +260,7 @@ def health_json(found: PluginHealth) -> dict[str, Any]:
 
 @part
 def _guard() -> Guard:
-    return Guard.configured(settings())
+    return Guard.configured(settings(), quick_redis(), outage=outage())
 
 
 # The scripts, which Redis runs one at a time. Of each plugin Redis holds the calls in progress (a sorted set of their IDs by

@@ -13,8 +13,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
-import redis
-
+from pipeline_core.common.redis import answers
 from pipeline_core.errors import ConfigurationError
 from pipeline_up.embedded.server import EmbeddedServer
 
@@ -40,11 +39,7 @@ class EmbeddedRedis(EmbeddedServer):
         return self.directory / "redis.conf"
 
     def ready(self) -> bool:
-        try:
-            with redis.Redis.from_url(self.url, socket_timeout=2, socket_connect_timeout=2) as client:
-                return bool(client.ping())
-        except redis.RedisError:
-            return False
+        return answers(self.url)
 
     def _prepare_files(self) -> None:
         password, port = self._password(), free_port()

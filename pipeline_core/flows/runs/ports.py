@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import delete, exists, func, insert, select
 from sqlalchemy.orm import Session
 
+from pipeline_core.database.locks import Lock, lock
 from pipeline_core.database.models import Cleanup, Job, PortLease
 from pipeline_core.settings import settings
-
-_LOCK = 0x706F7274
-"""The key of the advisory lock of those that lend ports."""
 
 
 def choose(session: Session, count: int) -> Sequence[int]:
@@ -21,7 +19,7 @@ def choose(session: Session, count: int) -> Sequence[int]:
     """
     if not count:
         return ()
-    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    lock(session, Lock.PORTS)
     session.execute(
         delete(PortLease).where(
             exists().where(
