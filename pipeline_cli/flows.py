@@ -15,7 +15,7 @@ from pipeline_cli.group import WRITE_FAULTS, Entry, LazyGroup
 from pipeline_cli.manifest import documents
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_core.flows.definition.documents import written
+from pipeline_core.flows.definition.documents import dump_document
 
 COMMANDS = {
     "import": Entry("pipeline_cli.flows:import_flows", "Import the flows of a document, all of them or none."),
@@ -64,7 +64,7 @@ def export(service: Client, out: Output, names: tuple[str, ...], file: str | Non
     All flows by name, or those named, in this order. The same flows are always the same bytes, in any form of output.
     """
     params = {"names": ",".join(names)} if names else {}
-    text = written(service.get("v1", "flows", "export", params=params).payload)
+    text = dump_document(service.get("v1", "flows", "export", params=params).payload)
     if file in (None, "-"):
         sys.stdout.buffer.write(text.encode())
     else:

@@ -11,7 +11,7 @@ from pipeline_cli.drawings import FORMATS
 from pipeline_cli.flows import write
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.definition.flow import parse_stored
 
 
 @click.command()

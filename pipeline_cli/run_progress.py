@@ -15,7 +15,7 @@ from pipeline_cli.exits import Exit, Refused
 from pipeline_cli.output import Output
 from pipeline_cli.progress import LONGEST_PAUSE, SHORTEST_PAUSE, patiently
 from pipeline_core.errors import PipelineError
-from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.states import RunState
 
 

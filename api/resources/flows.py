@@ -19,7 +19,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
-from pipeline_core.flows.notation.names import TAKEN
+from pipeline_core.flows.notation.names import RESERVED_FLOW_NAMES
 from pipeline_core.flows.runs import creation
 from pipeline_core.flows.states import Trigger
 from pipeline_core.flows.store import flows
@@ -32,7 +32,7 @@ blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DA
 class FlowName(BaseConverter):
     """A flow's name in a path: none of the words that stand in its place in other paths."""
 
-    regex = f"(?!(?:{'|'.join(sorted(TAKEN))})$)[^/]+"
+    regex = f"(?!(?:{'|'.join(sorted(RESERVED_FLOW_NAMES))})$)[^/]+"
     part_isolating = True
 
 
@@ -185,7 +185,7 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
     with transaction() as session:
         run_id = creation.create(
             session,
-            lookup.visible(session, name, call.actor, kept=True),
+            lookup.visible(session, name, call.actor, keep=True),
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,

@@ -19,8 +19,7 @@ from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import control, logs, queries
-from pipeline_core.flows.runs import metrics as left
-from pipeline_core.flows.runs.usage import with_usage
+from pipeline_core.flows.runs.queries import with_usage
 from pipeline_core.flows.states import TaskState
 from pipeline_core.validation.body import Body
 
@@ -136,7 +135,7 @@ def run_logs(call: Call, run_id: str) -> Response:
 def metrics(call: Call, run_id: str) -> Any:
     """The metrics that the tasks of a run left, by task"""
     with transaction() as session:
-        return left.by_task(session, run_id, call.actor)
+        return queries.metrics(session, run_id, call.actor)
 
 
 def _page(session: Any, call: Call, flow: str | None) -> Page:

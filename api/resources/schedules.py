@@ -77,7 +77,7 @@ def start_backfill(call: Call, name: str) -> Any:
 
     Points that have a run which is under way or has succeeded are left out. A flow has one backfill at a time.
     """
-    return backfills.start(name, backfills.Request.parse(call.body), call.actor)
+    return backfills.start(name, backfills.BackfillRequest.parse(call.body), call.actor)
 
 
 @blueprint.operation(
@@ -121,12 +121,12 @@ def backfill(call: Call, backfill_id: str) -> Any:
 def change_backfill(call: Call, backfill_id: str) -> Any:
     """Stop a backfill, or let one that failed or was stopped go on"""
     body = Body.of(call.body)
-    known = [action.value for action in backfills.Action]
+    known = [action.value for action in backfills.BackfillOperation]
     word = body.text(
         "action", required=True, check=lambda text: None if text in known else f"must be {' or '.join(known)}"
     )
     body.finish()
-    backfills.act(backfill_id, backfills.Action(word), call.actor)
+    backfills.act(backfill_id, backfills.BackfillOperation(word), call.actor)
     with transaction() as session:
         return backfills.detail(session, backfill_id, call.actor)
 

@@ -6,7 +6,7 @@ from marshmallow import Schema, fields, validate
 
 from api.schemas.fields import BodySchema, Query, Whole, nullable_time
 from pipeline_core.database.models import BackfillState
-from pipeline_core.flows.schedules.backfills import DUE, Action
+from pipeline_core.flows.schedules.backfills import DUE, BackfillOperation
 from pipeline_core.flows.states import RunState
 
 MOST_SHOWN = 1000
@@ -90,7 +90,7 @@ class BackfillPlan(Schema):
 class BackfillAction(BodySchema):
     """What becomes of a backfill."""
 
-    action = fields.String(required=True, validate=validate.OneOf([action.value for action in Action]))
+    action = fields.String(required=True, validate=validate.OneOf([action.value for action in BackfillOperation]))
 
 
 class BackfillSummary(Schema):

@@ -1,4 +1,4 @@
-"""Flows and templates as they are stored, for those who start runs of them."""
+"""Reading stored flows and templates, for everything that starts runs or changes flows."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
 
 
-def take_turn(session: Session) -> None:
-    """Wait until no other transaction changes flows or templates, and let none do so until this one ends.
+def lock_definitions(session: Session) -> None:
+    """Lock all flows and templates against changes by other transactions until this one ends.
 
-    Flows are held against templates, and new ones have no rows that could be locked.
+    It is one advisory lock: flows are checked against templates, and new ones have no rows that could be locked.
     """
     locks.lock(session, Lock.FLOWS)
 
 
-def find(session: Session, name: str, *, lock: bool = False, kept: bool = False) -> FlowRow:
+def find(session: Session, name: str, *, lock: bool = False, keep: bool = False) -> FlowRow:
     """The flow of that name, in either spelling. Raises NotFound.
 
-    With `lock` its row is the caller's until the transaction ends; when it is to be `kept`, nobody deletes it until then.
+    With `lock` its row is locked until the transaction ends; with `keep` it can only not be deleted until then.
     """
     query = select(FlowRow).where(FlowRow.key == identity(name))
-    if lock or kept:
-        query = query.with_for_update(read=kept, key_share=True)
+    if lock or keep:
+        query = query.with_for_update(read=keep, key_share=True)
     flow = session.scalar(query)
     if flow is None:
         raise NotFound(f"There is no flow {shown(name)}.")
     return flow
 
 
-def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, kept: bool = False) -> FlowRow:
-    """The same. Raises NotFound also when it is none of this actor's business."""
-    flow = find(session, name, lock=lock, kept=kept)
+def visible(session: Session, name: str, actor: Actor, *, lock: bool = False, keep: bool = False) -> FlowRow:
+    """As `find`. Raises NotFound also when the actor may not see the flow."""
+    flow = find(session, name, lock=lock, keep=keep)
     if not actor.sees(flow.creator):
         raise NotFound(f"There is no flow {shown(name)}.")
     return flow
 
 
 def template_documents(session: Session) -> dict[str, Mapping[str, Any]]:
-    """The imported templates as they count now, by name."""
+    """The documents of the imported templates in force, by name."""
     newest = (
         select(TemplateRevision.name, TemplateRevision.document)
         .ext(distinct_on(TemplateRevision.name))

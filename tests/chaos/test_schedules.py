@@ -17,9 +17,9 @@ from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, RunRow
-from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.schedules import backfills
-from pipeline_core.flows.schedules.backfills import Request
+from pipeline_core.flows.schedules.backfills import BackfillRequest
 from pipeline_core.flows.schedules.scheduling import apply_definition
 from pipeline_core.flows.states import Trigger
 from pipeline_core.runtime import restart
@@ -104,7 +104,7 @@ def test_each_point_is_run_once_and_in_time_whoever_is_killed(service: Installat
         add(name, begin, cron_time="* * * * *", max_active_runs=3)
     add("daily", begin, cron_time="0 0 * * *")
     last_day = begin - timedelta(days=1)
-    wish = Request(start=(last_day - timedelta(days=DAYS)).isoformat(), end=last_day.isoformat())
+    wish = BackfillRequest(start=(last_day - timedelta(days=DAYS)).isoformat(), end=last_day.isoformat())
     backfill_id = backfills.start("daily", wish, SYSTEM)["backfillID"]
     service.start(*PROCESSES)
 

@@ -9,7 +9,7 @@ import structlog
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.errors import Unavailable
-from pipeline_core.flows.runs import admission, steps
+from pipeline_core.flows.runs import admission, progress
 from pipeline_core.flows.schedules import backfill_progress, firing
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, HELP_SCHEDULES
@@ -35,7 +35,7 @@ def leaving_to_tick(task: Callable[[str], None]) -> Callable[[str], None]:
 def advance(run_id: str) -> None:
     """Advance a run by what has become of its jobs."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
-    steps.advance(run_id)
+    progress.advance(run_id)
 
 
 @app.task(name=ADMIT_RUNS)

@@ -21,8 +21,7 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.errors import Unavailable
-from pipeline_core.flows.runs import admission, attempts
-from pipeline_core.flows.runs import steps as run_steps
+from pipeline_core.flows.runs import admission, attempts, progress
 from pipeline_core.flows.schedules import backfill_progress, firing
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, control, cursor, replicas, rollup
@@ -96,7 +95,7 @@ def due_runs() -> int:
     """Publish the runs that have something to do and that no worker seems to be advancing."""
     if not below_limit([FLOWS]):
         return 0
-    return send("flows", [*attempts.due(BATCH), *run_steps.unheard(BATCH)])
+    return send("flows", [*attempts.due(BATCH), *progress.stale_signals(BATCH)])
 
 
 @tick("tick.admissions")
@@ -104,7 +103,7 @@ def waiting_flows() -> int:
     """Publish the flows whose runs wait for admission."""
     if not below_limit([FLOWS]):
         return 0
-    return send("admissions", admission.waiting(BATCH))
+    return send("admissions", admission.flows_with_waiting_runs(BATCH))
 
 
 @tick("tick.give-up")
@@ -160,7 +159,7 @@ def create_due_runs() -> int:
 @tick("tick.backfills")
 def advance_backfills() -> int:
     """Advance the backfills that are running."""
-    running = backfill_progress.running(BATCH)
+    running = backfill_progress.flows_with_running_backfill(BATCH)
     for flow_id in running:
         backfill_progress.advance(flow_id)
     return len(running)

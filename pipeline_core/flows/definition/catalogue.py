@@ -1,4 +1,4 @@
-"""The templates that flows may use: those that were imported, and those that are built in."""
+"""The catalogue: the templates that flows may use, imported or built in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from pipeline_core.flows.definition.templates import CUSTOMIZE, Template, canonical, read_templates
+from pipeline_core.flows.definition.templates import CUSTOMIZE, Template, canonical_name, read_templates
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
@@ -43,7 +43,7 @@ BUILT_IN: Mapping[str, Any] = {
     "tfjob": _document("tfjob", "Trains with TensorFlow on several replicas.", _DISTRIBUTED),
     "mpijob": _document("mpijob", "Runs an MPI program on several replicas.", _DISTRIBUTED),
 }
-"""The documents of the templates that are there without anybody having imported them."""
+"""The documents of the built-in templates."""
 
 
 @cache
@@ -52,15 +52,15 @@ def _built_in() -> Mapping[str, Template]:
 
 
 class Catalogue:
-    """The templates that flows may use: those given, by their name, and those built in."""
+    """The given templates, by name, and the built-in ones."""
 
     def __init__(self, templates: Iterable[Template] = ()) -> None:
-        self._templates = {**_built_in(), **{canonical(template.name): template for template in templates}}
+        self._templates = {**_built_in(), **{canonical_name(template.name): template for template in templates}}
 
     def find(self, name: str) -> Template:
         """The template of that name. Raises NotationError."""
         try:
-            return self._templates[canonical(name)]
+            return self._templates[canonical_name(name)]
         except KeyError:
             raise NotationError(
                 f"names the template {shown(name)}, which there is not; there are {', '.join(self.names)}"

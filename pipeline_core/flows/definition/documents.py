@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ _STAND_INS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A flow, and the key and entry that it was read from, as they are stored, shown and exported."""
+class FlowDefinition:
+    """A flow, and the key and entry of the import document that it was read from; these are stored and exported."""
 
     flow: Flow
     key: str
@@ -37,23 +37,25 @@ class Definition:
 
 
 Creators = Callable[[str], str]
-"""Who has created the flow of an identity, or will have: things of theirs are mounted into its tasks."""
+"""The creator of a flow, by its identity. Volumes of the creator are mounted into its tasks."""
 
 
-def anybody(key: str) -> str:
-    """Stands in where nobody has created a flow."""
+def any_creator(key: str) -> str:
+    """A stand-in for checks without a creator."""
     return "creator"
 
 
-def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> dict[str, Definition]:
+def read_document(
+    raw: object, catalogue: Catalogue, site: Site, creators: Creators = any_creator
+) -> dict[str, FlowDefinition]:
     """The flows of an import document, by their identities, in its order.
 
-    Raises WrongParameter or MissingParameter with everything that is wrong, by path, unless all of it can run.
+    All or nothing: raises WrongParameter or MissingParameter with all validation errors.
     """
     if not isinstance(raw, dict) or not raw:
         raise WrongParameter(f"The document must be an object of flows by name, not {shown(raw)}.")
     problems = ValidationErrors()
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, FlowDefinition] = {}
     for key, entry in raw.items():
         flow = _read(entry, catalogue, site, creators, problems, join_path("", key))
         if flow is None:
@@ -69,33 +71,23 @@ def read_document(raw: object, catalogue: Catalogue, site: Site, creators: Creat
                 join_path("", key), f"is the same flow as {shown(other)}: names agree in lower case with `-` for `_`"
             )
         else:
-            definitions[flow.key] = Definition(flow, key, canonical(entry))
+            definitions[flow.key] = FlowDefinition(flow, key, canonical_entry(entry))
     problems.raise_any()
     return definitions
 
 
-def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = anybody) -> Definition:
+def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = any_creator) -> FlowDefinition:
     """The flow of a single entry. Raises as `read_document` does."""
     problems = ValidationErrors()
     flow = _read(raw, catalogue, site, creators, problems, "")
     problems.raise_any()
     if flow is None or not isinstance(raw, dict):
         raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
-    return Definition(flow, flow.name, canonical(raw))
+    return FlowDefinition(flow, flow.name, canonical_entry(raw))
 
 
-def parse_stored(entry: Mapping[str, Any]) -> Flow:
-    """The flow of an entry that was stored, whatever has become of the templates since. Raises WrongParameter."""
-    problems = ValidationErrors()
-    flow = parse(entry, problems, "")
-    problems.raise_any()
-    if flow is None:
-        raise WrongParameter("The stored flow cannot be read.")
-    return flow
-
-
-def canonical(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with the one spelling of the templates' key; all else, and every order, as it came."""
+def canonical_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry as it is stored: with the first spelling of the templates' key; all else, and every order, unchanged."""
     document_key, accepted = TEMPLATE_KEYS
 
     def spelled(task: Any) -> Any:
@@ -107,21 +99,16 @@ def canonical(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, "tasks": list(map(spelled, tasks))} if isinstance(tasks, list) else dict(entry)
 
 
-def document(stored: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The import document of stored keys and entries."""
-    return dict(stored)
-
-
-def written(exported: Mapping[str, Any]) -> str:
-    """The text of an import document: the same for the same flows, however often it is imported and exported."""
-    return json.dumps(exported, ensure_ascii=False, indent=2)
+def dump_document(document: Mapping[str, Any]) -> str:
+    """The text of an import document; exporting what was imported gives the same text again."""
+    return json.dumps(document, ensure_ascii=False, indent=2)
 
 
 def _read(
     entry: object, catalogue: Catalogue, site: Site, creators: Creators, problems: ValidationErrors, path: str
 ) -> Flow | None:
     flow = parse(entry, problems, path)
-    # Fewer tasks in the DAG: it has a cycle or tasks of one name, and nobody knows who depends on whom.
+    # The DAG lacks tasks when it has a cycle or equal names; then dependencies are unknown.
     if flow and flow.tasks and isinstance(entry, dict) and len(flow.dag) == len(entry["tasks"]):
         _check(flow, catalogue, site, creators(flow.key), problems, path)
     return flow
@@ -132,9 +119,9 @@ def _check(flow: Flow, catalogue: Catalogue, site: Site, creator: str, problems:
         problems.add(
             join_path(path, "pipeline", "project"), f"is {shown(flow.project)}; there are {', '.join(site.projects)}"
         )
-    known = variables.context(creator=creator, **_STAND_INS, timezone=flow.timezone)
+    builtin = variables.builtin_values(creator=creator, **_STAND_INS, timezone=flow.timezone)
     try:
-        values = {**known, **preparation.global_values(flow, known)}
+        values = {**builtin, **preparation.global_env_values(flow, builtin)}
     except NotationError as error:
         problems.add(join_path(path, "pipeline", "global_env"), str(error))
         return

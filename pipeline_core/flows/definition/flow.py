@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from pipeline_core.errors import MissingParameter
+from pipeline_core.errors import MissingParameter, WrongParameter
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
@@ -20,15 +20,15 @@ from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import shown
 
 TEMPLATE_KEYS = ("job_templete", "job_template")
-"""What a task names its template by; the first spelling, the original's, is the one that is written."""
+"""The keys under which a task may name its template; exports have the first one."""
 
 MAX_TASKS = 5_000
-"""Tasks of a flow. The engine takes in a run as a whole."""
+"""Tasks of a flow. The engine handles all tasks of a run at once."""
 
 MAX_EDGES = 50_000
-"""Tasks that come right before others, over all tasks of a flow."""
+"""Dependencies between tasks of a flow."""
 
-ALERTS: Mapping[str, RunState] = MappingProxyType(
+ALERT_STATES: Mapping[str, RunState] = MappingProxyType(
     {
         **{state.value: state for state in RunState},
         "created": RunState.WAITING,
@@ -37,7 +37,7 @@ ALERTS: Mapping[str, RunState] = MappingProxyType(
         "error": RunState.FAILED,
     }
 )
-"""Each name, in lower case, that `alert_status` may hold."""
+"""The names, in lower case, that `alert_status` may contain."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _MOST = 10**9
@@ -45,7 +45,7 @@ _MOST = 10**9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """A node of a flow. Texts and resources are as the document has them; `retry` counts tries after the first,
+    """A node of a flow. Texts and resources are as the document has them; `retry` counts attempts after the first,
     `timeout` is in seconds, 0 for none."""
 
     name: str
@@ -67,13 +67,13 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What the task is told apart by."""
+        """The identity of the task."""
         return identity(self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """A flow; `tasks` and `dag` go by the tasks' identities. `backfill_start` is None for "since the schedule was set"."""
+    """A flow. Keys of `tasks` and `dag` are identities of tasks. `backfill_start` None means "since the schedule was set"."""
 
     name: str
     describe: str
@@ -96,12 +96,12 @@ class Flow:
 
     @property
     def key(self) -> str:
-        """What the flow is told apart by."""
+        """The identity of the flow."""
         return identity(self.name)
 
 
 def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
-    """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`, as far as it can be read; `problems` get what is wrong.
+    """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`, as far as it can be read; validation errors go to `problems`.
 
     `path`, empty for the root, begins the paths of what is wrong. Templates and the installation are not asked.
     """
@@ -121,13 +121,23 @@ def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
     return flow
 
 
-def read_alerts(text: str) -> frozenset[RunState]:
+def parse_stored(entry: Mapping[str, Any]) -> Flow:
+    """The flow of a stored entry, which is not checked against templates again. Raises WrongParameter."""
+    problems = ValidationErrors()
+    flow = parse(entry, problems, "")
+    problems.raise_any()
+    if flow is None:
+        raise WrongParameter("The stored flow cannot be read.")
+    return flow
+
+
+def read_alert_states(text: str) -> frozenset[RunState]:
     """The states in a text of names, in any case, separated by commas. Raises NotationError."""
     names = [word.strip() for word in text.split(",") if word.strip()]
     for name in names:
-        if name.lower() not in ALERTS:
-            raise NotationError(f"names {shown(name)}; there are {', '.join(ALERTS)}, separated by commas")
-    return frozenset(ALERTS[name.lower()] for name in names)
+        if name.lower() not in ALERT_STATES:
+            raise NotationError(f"names {shown(name)}; there are {', '.join(ALERT_STATES)}, separated by commas")
+    return frozenset(ALERT_STATES[name.lower()] for name in names)
 
 
 def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:
@@ -150,7 +160,7 @@ def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:
         max_active_runs=_count(body, "max_active_runs", 1, 1),
         max_manual_runs=_count(body, "max_manual_runs", 10, 1),
         expired_limit=_count(body, "expired_limit", 0),
-        alert_states=_read(body, "alert_status", read_alerts, frozenset()),
+        alert_states=_read(body, "alert_status", read_alert_states, frozenset()),
         alert_users=tuple(word.strip() for word in body.text("alert_user").split(",") if word.strip()),
     )
 

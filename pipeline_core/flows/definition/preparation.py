@@ -1,7 +1,7 @@
-"""A task made ready: variables filled in, notation read, arguments checked.
+"""Preparing a task for submission: its variables are rendered, its notation read, its arguments checked.
 
-The same code holds a flow against its templates when it is imported, with stand-ins for what only a run knows, and makes
-a task ready when its time has come.
+The same code checks a flow against its templates when it is imported, with stand-in values, and prepares a task of a run
+right before its job is submitted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS, Flow, Task
 from pipeline_core.flows.definition.templates import Behaviour, Start, Template, start
 from pipeline_core.flows.notation import variables
-from pipeline_core.flows.notation.arguments import checked, filled
+from pipeline_core.flows.notation.arguments import check_value, fill_defaults
 from pipeline_core.flows.notation.environment import read_lines
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.gpu import Gpu, read_gpu
-from pipeline_core.flows.notation.mounts import Mount, joined, read_mounts
+from pipeline_core.flows.notation.mounts import VolumeMount, merge, read_mounts
 from pipeline_core.flows.notation.resources import (
     Amount,
     read_cpu,
@@ -33,20 +33,20 @@ from pipeline_core.validation.errors import Path, ValidationErrors, join_path
 T = TypeVar("T")
 
 TEMPLATE = TEMPLATE_KEYS[0]
-"""The field at which errors stand that come from the template's own texts."""
+"""The field that errors in the template's own texts are reported at."""
 
-_LATER = "1"
-"""Stands for a text that reads the output of a task, while there is none yet. What is made of it is not checked."""
+_UNKNOWN_OUTPUT = "1"
+"""Stands for a text that reads the output of a task, while that is unknown. What is made of it is not checked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """What a task needs to become a job. `start` is None for one that runs nothing; `volume_mount` is the text, filled in."""
+class PreparedTask:
+    """What a task needs to become a job. `start` is None for a task that runs nothing; `volume_mount` is the rendered text."""
 
     start: Start | None
     template_env: Mapping[str, str]
     env: Mapping[str, str]
-    mounts: tuple[Mount, ...]
+    mounts: tuple[VolumeMount, ...]
     volume_mount: str
     node_selector: Mapping[str, str]
     cpu: Amount | None
@@ -55,10 +55,10 @@ class Prepared:
     rdma: int
 
 
-def global_values(flow: Flow, known: Mapping[str, Any], given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The values of the keys of `global_env`, once for all tasks of a run; a line may use the keys before it.
+def global_env_values(flow: Flow, builtin: Mapping[str, Any], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The values of the keys of `global_env`, the same for all tasks of a run; a line may use the keys before it.
 
-    `known` is `variables.context`; `given` takes the place of values, as it is. Raises NotationError.
+    `builtin` are `variables.builtin_values`; `given` replaces values, without being rendered. Raises NotationError.
     """
     lines = read_lines(flow.global_env)
     if hidden := [name for name in lines if name in variables.NAMES]:
@@ -68,7 +68,7 @@ def global_values(flow: Flow, known: Mapping[str, Any], given: Mapping[str, str]
     values: dict[str, str] = {}
     for name, text in lines.items():
         try:
-            values[name] = given[name] if given and name in given else variables.render(text, {**known, **values})
+            values[name] = given[name] if given and name in given else variables.render(text, {**builtin, **values})
         except NotationError as error:
             raise NotationError(f"{name} {error}") from None
     return values
@@ -81,15 +81,15 @@ def prepare(
     outputs: Mapping[str, str],
     creator: str,
     site: Site,
-) -> Prepared:
-    """The task, ready to become a job. `values` are those of `variables.context` and of `global_values`, `outputs` what
-    its ancestors wrote, by identity.
+) -> PreparedTask:
+    """Prepare a task. `values` are those of `variables.builtin_values` and of `global_env_values`, `outputs` those of its
+    ancestors, by identity.
 
-    Raises WrongParameter with everything that is wrong, by field.
+    Raises WrongParameter with all validation errors, by field.
     """
     problems = ValidationErrors()
-    reading = _Reading(task, template, values, outputs, creator, site, problems, "")
-    prepared = reading.all()
+    reader = _TaskReader(task, template, values, outputs, creator, site, problems, "")
+    prepared = reader.read()
     problems.raise_any()
     if prepared is None:
         raise WrongParameter(f"The task {task.name} could not be made ready.")
@@ -106,13 +106,13 @@ def check(
     problems: ValidationErrors,
     path: str,
 ) -> None:
-    """Hold a task of a flow against its template and the installation; `values` are stand-ins."""
+    """Check a task of a flow against its template and the configuration; `values` are stand-ins."""
     own = ValidationErrors()
-    reading = _Reading(task, template, values, None, creator, site, own, path)
-    # Only tasks that read others' outputs ask for it.
+    reader = _TaskReader(task, template, values, None, creator, site, own, path)
+    # Computed only for tasks that read outputs of others.
     ancestors = cache(lambda: flow.dag.ancestors(task.key))
-    reading.readable = lambda other: _unreadable(flow, task, ancestors, other)
-    reading.all()
+    reader.readable = lambda other: _unreadable(flow, task, ancestors, other)
+    reader.read()
     collect_errors(own.raise_any, problems)
 
 
@@ -124,8 +124,8 @@ def _unreadable(flow: Flow, task: Task, ancestors: Callable[[], frozenset[str]],
     return f"reads the output of {other}, but {task.name} does not depend on {other}"
 
 
-class _Reading:
-    """Reads the fields of one task, each for itself, and notes what is wrong by its path."""
+class _TaskReader:
+    """Reads the fields of one task one by one, and collects validation errors with their paths."""
 
     def __init__(
         self,
@@ -142,29 +142,29 @@ class _Reading:
         self.values, self.outputs = values, outputs
         self.problems, self.path = problems, path
         self.readable: Callable[[str], str | None] = lambda other: None
-        self.later = False
+        self.output_unknown = False
 
-    def all(self) -> Prepared | None:
-        """Everything; None when something is wrong."""
+    def read(self) -> PreparedTask | None:
+        """The prepared task; None after validation errors."""
         task, template, site = self.task, self.template, self.site
         cpu = self.field("resource_cpu", lambda: read_cpu(task.resource_cpu), None)
         memory = self.field("resource_memory", lambda: read_memory(task.resource_memory), None)
         gpu = self.field("resource_gpu", lambda: read_gpu(task.resource_gpu, site), Gpu(requests={}))
         rdma = self.field("resource_rdma", lambda: read_rdma(task.resource_rdma, site), 0)
         selector: Mapping[str, str] = self.field("node_selector", lambda: self.selector(gpu), {})
-        nothing: tuple[str, tuple[Mount, ...]] = "", ()
+        nothing: tuple[str, tuple[VolumeMount, ...]] = "", ()
         text, own = self.field("volume_mount", lambda: self.mounts(task.volume_mount), nothing)
         _, others = self.field(TEMPLATE, lambda: self.mounts(template.volume), nothing)
         template_env: Mapping[str, str] = self.field(TEMPLATE, lambda: self.lines(template.env), {})
         env: Mapping[str, str] = self.field("env", lambda: self.lines(read_lines(task.env)), {})
-        began = self.started()
+        task_start = self.read_start()
         if self.problems:
             return None
-        return Prepared(
-            start=began,
+        return PreparedTask(
+            start=task_start,
             template_env=template_env,
             env=env,
-            mounts=joined(own, others),
+            mounts=merge(own, others),
             volume_mount=text,
             node_selector=selector,
             cpu=cpu,
@@ -174,8 +174,8 @@ class _Reading:
         )
 
     def field(self, name: str | Path, reader: Callable[[], T], default: T) -> T:
-        """What the reader gives; `default` when it raises NotationError, which is noted by the field's name or path."""
-        self.later = False
+        """The result of the reader; `default` when it raises NotationError, which is collected."""
+        self.output_unknown = False
         try:
             return reader()
         except NotationError as error:
@@ -183,25 +183,25 @@ class _Reading:
             self.problems.add(path, f"(task {self.task.name}) {error}")
             return default
 
-    def fill(self, text: str) -> str:
+    def render(self, text: str) -> str:
         tasks = variables.check(text, [name for name in self.values if name not in variables.NAMES])
         for other in tasks:
             if problem := self.readable(other):
                 raise NotationError(problem)
         if tasks and self.outputs is None:
-            self.later = True
-            return _LATER
+            self.output_unknown = True
+            return _UNKNOWN_OUTPUT
         return variables.render(text, self.values, self.outputs)
 
-    def rendered(self, value: Any) -> Any:
+    def render_all(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.fill(value)
+            return self.render(value)
         if isinstance(value, Mapping):
-            return {key: self.rendered(inner) for key, inner in value.items()}
-        return [self.rendered(inner) for inner in value] if isinstance(value, list) else value
+            return {key: self.render_all(inner) for key, inner in value.items()}
+        return [self.render_all(inner) for inner in value] if isinstance(value, list) else value
 
     def lines(self, lines: Mapping[str, str]) -> Mapping[str, str]:
-        return {name: self.fill(text) for name, text in lines.items()}
+        return {name: self.render(text) for name, text in lines.items()}
 
     def selector(self, gpu: Gpu) -> Mapping[str, str]:
         selector = read_node_selector(self.task.node_selector)
@@ -210,24 +210,24 @@ class _Reading:
                 raise NotationError(f"asks for {key}={selector[key]}, and resource_gpu for {value}")
         return selector
 
-    def mounts(self, text: str) -> tuple[str, tuple[Mount, ...]]:
-        filled_in = self.fill(text)
-        return filled_in, () if self.later else read_mounts(filled_in, self.creator, self.site)
+    def mounts(self, text: str) -> tuple[str, tuple[VolumeMount, ...]]:
+        rendered = self.render(text)
+        return rendered, () if self.output_unknown else read_mounts(rendered, self.creator, self.site)
 
-    def started(self) -> Start | None:
+    def read_start(self) -> Start | None:
         task, template = self.task, self.template
-        given, problems = filled(template.arguments, task.args)
+        given, problems = fill_defaults(template.arguments, task.args)
         for name, problem in problems.items():
             self.problems.add(join_path(self.path, "args", name), f"(task {task.name}) {problem}")
         values = {name: self.argument(name, value) for name, value in given.items()}
-        command = self.field("command", lambda: self.fill(task.command), "")
-        workdir = self.field("working_dir", lambda: self.fill(task.working_dir), "")
-        own_workdir = self.field(TEMPLATE, lambda: self.fill(template.workdir), "")
+        command = self.field("command", lambda: self.render(task.command), "")
+        workdir = self.field("working_dir", lambda: self.render(task.working_dir), "")
+        template_workdir = self.field(TEMPLATE, lambda: self.render(template.workdir), "")
         if template.behaviour is Behaviour.LOGICAL or self.problems:
             return None
         return self.field(
             TEMPLATE,
-            lambda: start(template, values, command=command, workdir=workdir, own_workdir=own_workdir),
+            lambda: start(template, values, command=command, workdir=workdir, template_workdir=template_workdir),
             None,
         )
 
@@ -235,7 +235,7 @@ class _Reading:
         argument = self.template.arguments[name]
 
         def read() -> Any:
-            rendered = self.rendered(value)
-            return _LATER if self.later else checked(argument, rendered)
+            rendered = self.render_all(value)
+            return _UNKNOWN_OUTPUT if self.output_unknown else check_value(argument, rendered)
 
         return self.field(("args", name), read, None)

@@ -1,4 +1,4 @@
-"""Templates of tasks: read from the layout `job_template_*`, and what a task's values make of one."""
+"""Job templates: reading them from the layout `job_template_*`, and how a task made from one is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline_core.validation.texts import shown
 
 CUSTOMIZE = "customize"
 ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
-"""Other names of templates that are built in."""
+"""Other names of built-in templates."""
 
 _NAME = re.compile(r"[^\s/]{1,64}")
 _UNUSED = ("project_name", "image_describe", "gitpath")
@@ -30,7 +30,7 @@ _UNUSED_OF_TEMPLATE = ("describe", "old_names", "version", "demo")
 
 
 class Behaviour(StrEnum):
-    """What a template does: run a container, or what the template of that name does that is built in."""
+    """What a template does: run a container, or what the built-in template of that name does."""
 
     CONTAINER = "container"
     LOGICAL = "logical"
@@ -46,7 +46,7 @@ class Behaviour(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """A template; `command` is its entrypoint, `volume` the notation of what it mounts, `expand` kept as it came."""
+    """A template; `command` is its entrypoint, `volume` the notation of its mounts, `expand` an opaque object."""
 
     name: str
     behaviour: Behaviour = Behaviour.CONTAINER
@@ -68,8 +68,8 @@ class Template:
     def describe(self) -> str:
         return f"the template {self.name}"
 
-    def meaning(self, argument: str) -> str | None:
-        """What an argument sets (`images`, `workdir`, `command`, `code`, `num_worker`); None when it is argv."""
+    def setting(self, argument: str) -> str | None:
+        """What an argument sets (`images`, `workdir`, `command`, `code`, `num_worker`); None when it becomes argv."""
         word = argument.lstrip("-")
         if self.behaviour.distributed:
             return _DISTRIBUTED.get(word)
@@ -103,32 +103,32 @@ class Start:
 
 
 def start(
-    template: Template, values: Mapping[str, Any], *, command: str = "", workdir: str = "", own_workdir: str = ""
+    template: Template, values: Mapping[str, Any], *, command: str = "", workdir: str = "", template_workdir: str = ""
 ) -> Start:
-    """How a task with these checked values is started. The task's own `command` (a script) and `workdir` come before all,
-    `own_workdir` is the template's with its variables filled in.
+    """How a task with these checked values is started. The task's own `command` (a script) and `workdir` come first;
+    `template_workdir` is the template's, rendered.
 
     Raises NotationError when there is no image, nothing to run, or a wrong number of workers.
     """
-    meant = {
-        meaning: value for name, value in values.items() if (meaning := template.meaning(name)) and value is not None
+    settings = {
+        setting: value for name, value in values.items() if (setting := template.setting(name)) and value is not None
     }
-    image = str(meant.get("images") or template.image)
-    script = command or str(meant.get("command", ""))
+    image = str(settings.get("images") or template.image)
+    script = command or str(settings.get("command", ""))
     words = () if script else template.command
     if not script and template.behaviour is Behaviour.PYTHON:
-        words = ("python3", "-c", str(meant.get("code", "")))
+        words = ("python3", "-c", str(settings.get("code", "")))
     if not image:
         raise NotationError(f"names no image, and {template.describe} has none either")
     if template.behaviour.distributed and not script:
         raise NotationError(f"needs a command; {template.describe} runs it in each replica")
     return Start(
         image=image,
-        workdir=workdir or str(meant.get("workdir") or own_workdir),
+        workdir=workdir or str(settings.get("workdir") or template_workdir),
         script=script,
         words=words,
-        argv=tuple(argv({name: value for name, value in values.items() if template.meaning(name) is None})),
-        replicas=_replicas(meant.get("num_worker", 1)),
+        argv=tuple(argv({name: value for name, value in values.items() if template.setting(name) is None})),
+        replicas=_replicas(settings.get("num_worker", 1)),
     )
 
 
@@ -139,15 +139,15 @@ def _replicas(value: Any) -> int:
     return int(text)
 
 
-def canonical(name: str) -> str:
-    """The name that a template is known by."""
+def canonical_name(name: str) -> str:
+    """The one name of a template, whichever of its names is given."""
     return ALIASES.get(name, name)
 
 
 def read_templates(raw: object, site: Site) -> dict[str, Template]:
     """The templates of a document `{name: template, …}`, by the names in it.
 
-    All or nothing: raises WrongParameter or MissingParameter with everything that is wrong in `errors`.
+    All or nothing: raises WrongParameter or MissingParameter with all validation errors.
     """
     if not isinstance(raw, dict) or not raw:
         raise WrongParameter(f"The body must be an object of templates by name, not {shown(raw)}.")
@@ -158,10 +158,10 @@ def read_templates(raw: object, site: Site) -> dict[str, Template]:
             problems.add(join_path("", name), f"must be an object, not {shown(document)}")
         else:
             templates[name] = _template(name, document, site, problems)
-    known = [canonical(name) for name in templates]
+    known = [canonical_name(name) for name in templates]
     for name in templates:
-        if known.count(canonical(name)) > 1:
-            problems.add(join_path("", name), f"is another name of {canonical(name)}; both are there")
+        if known.count(canonical_name(name)) > 1:
+            problems.add(join_path("", name), f"is another name of {canonical_name(name)}; both are there")
     problems.raise_any()
     return templates
 
@@ -170,9 +170,9 @@ def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationEr
     body = Body(raw, ValidationErrors(), join_path("", name))
     body.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
     own = body.text("job_template_name", required=True, check=_name_problem)
-    if own and canonical(own) != canonical(name):
+    if own and canonical_name(own) != canonical_name(name):
         body.add_error("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
-    behaviour = RESERVED.get(canonical(name))
+    behaviour = BUILT_IN_BEHAVIOURS.get(canonical_name(name))
     expand = body.value("job_template_expand") or {}
     if not isinstance(expand, dict):
         body.add_error("job_template_expand", f"must be an object, not {shown(expand)}")
@@ -193,7 +193,7 @@ def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationEr
         body.add_error("image_name", "is required where no argument names the image", MissingParameter)
     collect_errors(body.finish, problems)
     shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
-    # What is built in does what it does, whatever a document of that name says.
+    # An import of a built-in name changes neither what it does nor how it is started.
     return Template(**shared, behaviour=behaviour) if behaviour else Template(**shared, **own_fields)
 
 
@@ -203,7 +203,7 @@ def _name_problem(name: str) -> str | None:
 
 def _volume_problem(text: str, site: Site) -> str | None:
     try:
-        # What has variables is read when a task fills them in.
+        # Mounts with variables are read when these are rendered for a task.
         read_mounts("" if "{{" in text else text, "creator", site)
     except NotationError as error:
         return str(error)
@@ -226,7 +226,7 @@ def _environment(body: Body) -> dict[str, str]:
         return {}
 
 
-RESERVED: Mapping[str, Behaviour] = {CUSTOMIZE: Behaviour.CONTAINER} | {
+BUILT_IN_BEHAVIOURS: Mapping[str, Behaviour] = {CUSTOMIZE: Behaviour.CONTAINER} | {
     behaviour.value: behaviour for behaviour in Behaviour if behaviour is not Behaviour.CONTAINER
 }
-"""Names of the templates that are built in, and what they do."""
+"""What the built-in templates do, by name."""

@@ -1,4 +1,4 @@
-"""Arguments of templates: what each may be, and the argv that a task's values make."""
+"""Arguments of templates: their specifications, checking values against them, and the argv that values make."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _argument(name: str, spec: object, problems: ValidationErrors, path: str) ->
     )
     try:
         if not body.errors and not _has_variables(argument.default) and argument.default not in (None, ""):
-            checked(argument, argument.default)
+            check_value(argument, argument.default)
     except NotationError as error:
         body.add_error("default", str(error))
     collect_errors(body.finish, problems)
@@ -139,8 +139,8 @@ def _has_variables(value: Any) -> bool:
     return "{{" in json.dumps(value)
 
 
-def filled(arguments: Mapping[str, Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """A value for each argument, in the template's order, defaults for those not given; and problems by argument."""
+def fill_defaults(arguments: Mapping[str, Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A value for each argument, in the template's order, the default where none is given; and errors by argument."""
     problems = {
         name: f"is no argument of the template; there are {', '.join(arguments) or 'none'}"
         for name in given
@@ -155,7 +155,7 @@ def filled(arguments: Mapping[str, Argument], given: Mapping[str, Any]) -> tuple
     return values, problems
 
 
-def checked(argument: Argument, value: Any) -> Any:
+def check_value(argument: Argument, value: Any) -> Any:
     """The value as it will be passed. Raises NotationError when it is not what the argument asks for."""
     if value is None or value == "":
         if argument.require:
@@ -240,7 +240,7 @@ def _many(argument: Argument, value: Any) -> Any:
         raise NotationError(f"must be a list, or a text of values separated by commas, not {shown(value)}")
     for item in [part.strip() for part in value.split(",")] if isinstance(value, str) else value:
         if isinstance(item, dict):
-            _within(argument, item)
+            _check_object(argument, item)
         elif _is_scalar(item):
             ITEMS.get(argument.item_type, _limited)(argument, item)
         elif argument.type == "multiple":
@@ -258,23 +258,23 @@ def _document(argument: Argument, value: Any) -> Any:
     if argument.type == "dict" and not isinstance(document, dict):
         raise NotationError(f"must be an object, not {shown(document)}")
     if isinstance(document, dict):
-        _within(argument, document)
+        _check_object(argument, document)
     return value
 
 
-def _within(argument: Argument, document: dict[str, Any]) -> None:
-    """Hold an object against the argument's `sub_args`, when there are any."""
+def _check_object(argument: Argument, document: dict[str, Any]) -> None:
+    """Check an object against the argument's `sub_args`, when there are any."""
     if not argument.sub_args:
         return
-    values, problems = filled(argument.sub_args, document)
-    for name, problem in [*problems.items(), *_wrong(argument.sub_args, values)]:
+    values, problems = fill_defaults(argument.sub_args, document)
+    for name, problem in [*problems.items(), *_invalid(argument.sub_args, values)]:
         raise NotationError(f"has {shown(name)}, which {problem}")
 
 
-def _wrong(arguments: Mapping[str, Argument], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _invalid(arguments: Mapping[str, Argument], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, argument in arguments.items():
         try:
-            checked(argument, values[name])
+            check_value(argument, values[name])
         except NotationError as error:
             yield name, str(error)
 

@@ -1,4 +1,4 @@
-"""Which task comes after which. Nothing here recurses, so that no flow is too deep or too wide."""
+"""The directed acyclic graph of tasks. Nothing here is recursive, so flows of any depth work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline_core.validation.texts import shown
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Tasks with those that come right before each; the keys are in an order in which every task follows those."""
+    """The direct predecessors of each task; the keys are in topological order."""
 
     upstream: Mapping[str, tuple[str, ...]]
 

@@ -1,9 +1,9 @@
-"""The environment of tasks: lines of `K=V`, which names are the service's own, and what stands in the latter."""
+"""Environment variables of tasks: reading lines of `K=V`, and the variables that the service itself sets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_core.flows.notation.errors import NotationError
@@ -44,8 +44,8 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
-    """What a task is told about itself; the texts of its resources are those that the flow gives."""
+class TaskContext:
+    """Values of the variables that the service sets for a task; the texts of resources are as the flow has them."""
 
     run_id: str
     flow_id: str
@@ -67,29 +67,24 @@ class Facts:
 
 
 def compose(
-    facts: Facts,
+    context: TaskContext,
     ports: Sequence[int] = (),
     *,
     template: Mapping[str, str],
     flow: Mapping[str, str],
     task: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of a task: the template's, then the flow's, then the task's own, then what the service says.
+    """The environment of a task: the template's, the flow's, the task's own and the service's variables; later ones win.
 
-    `ports` are those leased for a task with the host's network: `PORT1`, `PORT2`, and so on.
+    `ports` are those leased for a task with the host's network; they become `PORT1`, `PORT2` and so on.
     """
     return {
         **template,
         **flow,
         **task,
-        **dict(_told(facts)),
+        **{name: str(getattr(context, field)) for name, field in SERVICE_VARIABLES.items()},
         **{f"PORT{n}": str(port) for n, port in enumerate(ports, 1)},
     }
-
-
-def _told(facts: Facts) -> Iterator[tuple[str, str]]:
-    for name, field in SERVICE_VARIABLES.items():
-        yield name, str(getattr(facts, field))
 
 
 SERVICE_VARIABLES: Mapping[str, str] = {
@@ -112,6 +107,6 @@ SERVICE_VARIABLES: Mapping[str, str] = {
     "RDMA_RESOURCE_NAME": "rdma_resource",
     "USERNAME": "creator",
 }
-"""Each variable that every task is told, and the field of Facts that it holds."""
+"""The variables that the service sets for every task, and the field of TaskContext that each holds."""
 
 _RESERVED_SHOWN = "KFJ_*, TASKSET_*, TASKROLE_*, PORT1, GPU_RESOURCE_NAME, RDMA_RESOURCE_NAME, USERNAME"

@@ -1,4 +1,4 @@
-"""Notation of GPUs: whole cards, a model, another vendor's, a share of one card, or a card that is shared."""
+"""Notation of GPUs: whole cards, perhaps of a vendor and model, a share of one card, or a shared card."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.notation.resources import LABEL_VALUE, MAX_CARDS, cards, plain
+from pipeline_core.flows.notation.resources import LABEL_VALUE, MAX_CARDS, as_text, cards
 from pipeline_core.flows.notation.site import GPU, Site
 from pipeline_core.validation.texts import shown
 
@@ -25,9 +25,9 @@ _RIGHT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
-    """What a task wants of GPUs: `count` whole cards, or a `share` of one, or a `shared` one that is not counted.
+    """GPUs of a task: `count` whole cards, or a `share` of one, or a `shared` card, which is not requested.
 
-    `resource` is the vendor's, empty when nothing is wanted. `requests` are the quantities to ask for; `memory` of a
+    `resource` is the vendor's resource name, empty without GPUs. `requests` are quantities by resource name; `memory` of a
     share is in percent unless the installation says how much a card has.
     """
 
@@ -46,7 +46,7 @@ class Gpu:
 
 def read_gpu(value: object, site: Site) -> Gpu:
     """The meaning of a task's `resource_gpu`; the empty text is no GPU. Raises NotationError."""
-    text = plain(value)
+    text = as_text(value)
     match = _NOTATION.fullmatch(text)
     if not match:
         raise NotationError(f"{_RIGHT}, not {shown(text)}")

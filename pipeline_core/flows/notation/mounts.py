@@ -1,4 +1,4 @@
-"""Notation of what is mounted into a task: `name(kind):/path`, several separated by `,` or `;`."""
+"""Notation of mounts: `name(kind):/path`, several separated by `,` or `;`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import check_user
-from pipeline_core.flows.notation.resources import plain, read_memory
+from pipeline_core.flows.notation.resources import as_text, read_memory
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.texts import shown
 
@@ -21,64 +21,66 @@ _SEPARATOR = re.compile(r"[,;\n]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mount:
-    """One volume, as a volume of a pod without its name, and where it is seen."""
+class VolumeMount:
+    """A volume, as a pod has it but without its name, and the path at which the container sees it."""
 
     volume: Mapping[str, Any]
     path: str
     sub_path: str = ""
 
 
-def read_mounts(value: object, creator: str, site: Site) -> tuple[Mount, ...]:
+def read_mounts(value: object, creator: str, site: Site) -> tuple[VolumeMount, ...]:
     """The mounts of a task of that creator's flow. Raises NotationError."""
-    mounts = tuple(_mount(entry, creator, site) for entry in map(str.strip, _SEPARATOR.split(plain(value))) if entry)
+    mounts = tuple(_mount(entry, creator, site) for entry in map(str.strip, _SEPARATOR.split(as_text(value))) if entry)
     paths = [mount.path for mount in mounts]
     if twice := [path for index, path in enumerate(paths) if path in paths[:index]]:
         raise NotationError(f"mounts two things at {twice[0]}")
     return mounts
 
 
-def joined(own: Iterable[Mount], others: Iterable[Mount]) -> tuple[Mount, ...]:
+def merge(own: Iterable[VolumeMount], others: Iterable[VolumeMount]) -> tuple[VolumeMount, ...]:
     """A task's own mounts, then those of its template at other paths."""
     kept = tuple(own)
     taken = {mount.path for mount in kept}
     return kept + tuple(mount for mount in others if mount.path not in taken)
 
 
-def pod_fields(mounts: Iterable[Mount]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A pod's `volumes` and a container's `volumeMounts`; what is mounted twice is one volume."""
+def pod_fields(mounts: Iterable[VolumeMount]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A pod's `volumes` and a container's `volumeMounts`; equal volumes become one."""
     volumes: list[dict[str, Any]] = []
-    seen: list[dict[str, Any]] = []
+    mounted: list[dict[str, Any]] = []
     for mount in mounts:
-        known = [volume["name"] for volume in volumes if {**volume, "name": ""} == {**mount.volume, "name": ""}]
-        name = known[0] if known else f"volume-{len(volumes)}"
-        if not known:
+        equal = [volume["name"] for volume in volumes if {**volume, "name": ""} == {**mount.volume, "name": ""}]
+        name = equal[0] if equal else f"volume-{len(volumes)}"
+        if not equal:
             volumes.append({"name": name, **mount.volume})
-        seen.append({"name": name, "mountPath": mount.path} | ({"subPath": mount.sub_path} if mount.sub_path else {}))
-    return volumes, seen
+        mounted.append(
+            {"name": name, "mountPath": mount.path} | ({"subPath": mount.sub_path} if mount.sub_path else {})
+        )
+    return volumes, mounted
 
 
 _SYSTEM = ("proc", "sys", "dev")
 
 
-def _mount(entry: str, creator: str, site: Site) -> Mount:
+def _mount(entry: str, creator: str, site: Site) -> VolumeMount:
     match = _ENTRY.fullmatch(entry)
     if not match:
         raise NotationError(
             f"must be `name(kind):/path`, several separated by `,` or `;`; {shown(entry)} is not of that form"
         )
     source, kind, path = (part.strip() for part in match.groups())
-    if kind not in KINDS:
-        raise NotationError(f"has {shown(entry)}; there is no kind {shown(kind)}, but {', '.join(KINDS)}")
+    if kind not in VOLUME_KINDS:
+        raise NotationError(f"has {shown(entry)}; there is no kind {shown(kind)}, but {', '.join(VOLUME_KINDS)}")
     try:
         where = _absolute(path, "the path to mount at")
         if where == "/" or (where.split("/")[1] in _SYSTEM and where != "/dev/shm"):
             raise NotationError(f"{where} is the system's own, and nothing is mounted there")
-        volume = KINDS[kind](source, site)
+        volume = VOLUME_KINDS[kind](source, site)
         if kind != "pvc":
-            return Mount(volume=volume, path=where)
+            return VolumeMount(volume=volume, path=where)
         user = _user(creator)
-        return Mount(volume=volume, path=f"{where.rstrip('/')}/{user}", sub_path=user)
+        return VolumeMount(volume=volume, path=f"{where.rstrip('/')}/{user}", sub_path=user)
     except NotationError as error:
         raise NotationError(f"has {shown(entry)}: {error}") from None
 
@@ -141,7 +143,7 @@ def _memory(source: str, site: Site) -> dict[str, Any]:
     return {"emptyDir": {"medium": "Memory", "sizeLimit": size.limit}}
 
 
-KINDS: Mapping[str, Callable[[str, Site], dict[str, Any]]] = {
+VOLUME_KINDS: Mapping[str, Callable[[str, Site], dict[str, Any]]] = {
     "pvc": _claim,
     "pvc-share": _claim,
     "storage": _claim,
@@ -151,4 +153,4 @@ KINDS: Mapping[str, Callable[[str, Site], dict[str, Any]]] = {
     "secret": _secret,
     "memory": _memory,
 }
-"""What may be mounted, each with the volume that it is."""
+"""The kinds of mounts, each with the function that makes its volume."""

@@ -1,4 +1,4 @@
-"""Names of flows, tasks and users, and which of them are the same."""
+"""Names of flows, tasks and users, and their identities."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pipeline_core.validation.texts import shown
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-TAKEN = frozenset({"import", "export"})
-"""Words that stand where flows are named in paths, so that no flow can have them."""
+RESERVED_FLOW_NAMES = frozenset({"import", "export"})
+"""Words of the API that stand in paths where the names of flows do."""
 
 
 def identity(name: str) -> str:
-    """What a flow's or task's name is told apart by: in lower case, with `-` for `_`."""
+    """The identity of a flow's or task's name: in lower case, with `-` for `_`. Names with the same identity are the same."""
     return name.lower().replace("_", "-")
 
 
@@ -28,8 +28,10 @@ def check_name(name: str) -> str:
 
 def check_flow_name(name: str) -> str:
     """The name itself, if it can be a flow's. Raises NotationError."""
-    if identity(name) in TAKEN:
-        raise NotationError(f"may not be {shown(name)}: {' and '.join(sorted(TAKEN))} are words of the API")
+    if identity(name) in RESERVED_FLOW_NAMES:
+        raise NotationError(
+            f"may not be {shown(name)}: {' and '.join(sorted(RESERVED_FLOW_NAMES))} are words of the API"
+        )
     return check_name(name)
 
 

@@ -1,4 +1,4 @@
-"""Notation of what a task needs: CPU, memory, RDMA and nodes. All raise NotationError, saying what would be right."""
+"""Notation of resources: CPU, memory, RDMA devices and node selectors. All readers raise NotationError."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _HALF_WIDTH = str.maketrans("（），", "(),")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What is asked for, and the most that may be used, as Kubernetes quantities."""
+    """Request and limit, as Kubernetes quantities."""
 
     request: str
     limit: str
 
 
-def plain(value: object) -> str:
-    """A text or number as text, without outer blanks, full-width brackets and commas replaced; null is empty."""
+def as_text(value: object) -> str:
+    """A text or number as text, stripped, full-width brackets and commas replaced; null becomes empty. Raises NotationError."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -47,7 +47,7 @@ def read_cpu(value: object) -> Amount | None:
     def cores(text: str) -> Decimal | None:
         return Decimal(text) if _CPU.fullmatch(text) and Decimal(text) > 0 else None
 
-    return _amount(plain(value), cores, "cores above 0, as `2`, `0.5` or `2~4` (request~limit)")
+    return _amount(as_text(value), cores, "cores above 0, as `2`, `0.5` or `2~4` (request~limit)")
 
 
 def read_memory(value: object) -> Amount | None:
@@ -58,7 +58,7 @@ def read_memory(value: object) -> Amount | None:
         return Decimal(int(match[1]) * _UNITS[match[2]]) if match and int(match[1]) else None
 
     return _amount(
-        plain(value), bytes_, "a whole number with G, M, Gi or Mi, as `2G`, `500M` or `2G~4G` (request~limit)"
+        as_text(value), bytes_, "a whole number with G, M, Gi or Mi, as `2G`, `500M` or `2G~4G` (request~limit)"
     )
 
 
@@ -78,7 +78,7 @@ def _amount(text: str, size: Callable[[str], Decimal | None], right: str) -> Amo
 
 def read_rdma(value: object, site: Site) -> int:
     """The number of RDMA devices."""
-    text = plain(value)
+    text = as_text(value)
     count = cards(text) if text else 0
     if count is None:
         raise NotationError(f"must be a whole number from 0 to {MAX_CARDS}, not {shown(text)}")
@@ -97,7 +97,7 @@ def cards(text: str) -> int | None:
 def read_node_selector(value: object) -> dict[str, str]:
     """Labels that a node must have: `key=value`, several separated by `,`, `;`, tabs or new lines."""
     selector: dict[str, str] = {}
-    for piece in filter(None, (part.strip() for part in _SEPARATORS.split(plain(value)))):
+    for piece in filter(None, (part.strip() for part in _SEPARATORS.split(as_text(value)))):
         key, equals, label = (part.strip() for part in piece.partition("="))
         if not equals or not _is_label_key(key) or (label and not LABEL_VALUE.fullmatch(label)):
             raise NotationError(

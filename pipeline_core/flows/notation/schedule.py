@@ -1,8 +1,8 @@
-"""When a flow is due: the points of a cron expression in a time zone.
+"""Schedules: the points of a cron expression in a time zone.
 
 An expression is read as Debian's cron reads it (crontab(5)), by cronsim,
-and stands for times of a clock on the wall. A time that the clock skips is due at the first instant after the gap; one
-that it shows twice is due the first time. Points that so fall together are one.
+and means local times. A local time that a change of the clock skips is due at the first instant after the gap; one that
+occurs twice is due the first time. Points that coincide because of that are one.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Schedule:
         """The points after `instant`, in their order."""
         zone = ZoneInfo(self.timezone)
         # A second earlier, so that the times which a gap at this very instant has skipped are seen.
-        wall = (instant - _SECOND).astimezone(zone).replace(tzinfo=None)
+        local = (instant - _SECOND).astimezone(zone).replace(tzinfo=None)
         latest = instant
-        for time in CronSim(_fields(self.cron), wall):
+        for time in CronSim(_fields(self.cron), local):
             point = first_instant(time, zone)
             if point > latest:
                 latest = point
@@ -109,13 +109,13 @@ def check_timezone(name: str) -> str:
 
 
 def read_instant(text: str, timezone: str) -> datetime:
-    """The instant of a `%Y-%m-%d %H:%M:%S` on the wall in that time zone, in UTC. Raises NotationError."""
+    """The instant of a local time `%Y-%m-%d %H:%M:%S` in that time zone, in UTC. Raises NotationError."""
     try:
-        wall = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
+        local = datetime.strptime(text, _FORMAT).replace(tzinfo=UTC).replace(tzinfo=None)
     except ValueError:
         raise NotationError(f"must be of the form 2026-03-01 00:00:00, not {shown(text)}") from None
-    _check_year(wall, text)
-    return first_instant(wall, ZoneInfo(timezone))
+    _check_year(local, text)
+    return first_instant(local, ZoneInfo(timezone))
 
 
 def read_moment(text: str, timezone: str) -> datetime:
@@ -132,17 +132,17 @@ def read_moment(text: str, timezone: str) -> datetime:
 
 
 def execution_date(instant: datetime, timezone: str) -> str:
-    """What tasks of a run at this instant are told: the wall's time in the flow's time zone."""
+    """The local time of an instant in the flow's time zone, as the variable `execution_date` has it."""
     return instant.astimezone(ZoneInfo(timezone)).strftime(_FORMAT)
 
 
-def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The first instant, in UTC, at which a clock in the zone shows `wall`, or the end of the gap that skips it."""
-    instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+def first_instant(local: datetime, zone: ZoneInfo) -> datetime:
+    """The first instant, in UTC, at which a clock in the zone shows `local`, or the end of the gap that skips it."""
+    instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == local:
         return instant
     # Seen with the offset after the gap, the time lies before the change; with the one before it, behind it.
-    before, behind = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), instant
+    before, behind = local.replace(tzinfo=zone, fold=1).astimezone(UTC), instant
     old = before.astimezone(zone).utcoffset()
     while behind - before > _SECOND:
         middle = before + (behind - before) // 2

@@ -1,4 +1,4 @@
-"""What an operator says of the place where flows run."""
+"""The part of an operator's configuration that the fields of flows depend on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pipeline_core.settings import Settings
 
 GPU = "gpu"
-"""The vendor that is meant where a task names none."""
+"""The vendor of GPUs where a task names none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """Names of resources by vendor, what may be mounted, which projects there are."""
+    """Projects, what may be mounted, and resource names by vendor."""
 
     projects: tuple[str, ...] = ("public",)
     host_paths: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Site:
 
     @classmethod
     def of(cls, settings: Settings) -> Site:
-        """The site that the settings describe."""
+        """The site of these settings."""
         return cls(
             projects=settings.projects,
             host_paths=settings.host_paths,

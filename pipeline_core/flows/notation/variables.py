@@ -1,25 +1,29 @@
-"""`{{ … }}` in texts: what may stand in it, and rendering it in a sandbox.
+"""Variables: what an expression `{{ … }}` in a text may contain, and rendering it in a sandbox.
 
 Only `{{` and `}}` are special, so that a shell's `${#list[@]}` or `{%` stays what it is. What stands between them is
-parsed by Jinja2, held against a list of what an expression may consist of, and only then rendered by Jinja2's
+parsed by Jinja2, checked against a list of what an expression may consist of, and only then rendered by Jinja2's
 ImmutableSandboxedEnvironment (https://jinja.palletsprojects.com/en/stable/sandbox/), which knows nothing but the names
-given, the facades of `facades`, and the filters here.
+given, the filters here, and facades in place of Python's modules `uuid` and `datetime`.
 """
 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from pipeline_core.common.clock import now
 from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.notation.facades import ATTRIBUTES, datetime_facade, uuid_facade
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.validation.texts import shown
 
@@ -33,10 +37,19 @@ MAX_EXPRESSION = 1024
 """Characters between `{{` and `}}`."""
 
 MAX_PARTS = 100
-"""Nodes of one expression's tree: what bounds the work of an expression, as each part is at most MAX_RENDERED."""
+"""Nodes of one expression's tree. It bounds the work of an expression, as each part is at most MAX_RENDERED bytes."""
 
 NAMES = ("creator", "runner", "pipeline_id", "pipeline_name", "cluster_name", "execution_date", "uuid", "datetime")
 """Names that every text may use, besides the keys of the flow's `global_env`."""
+
+ATTRIBUTES = frozenset({"uuid4", "hex", "datetime", "now", "strptime", "strftime", "timedelta", "isoformat"})
+"""Every attribute that an expression may name."""
+
+MAX_DATE_FORMAT = 256
+"""Characters of a format of `strftime` or `strptime`."""
+
+# A width, as in %100000d, would make the C library write as much as that.
+_DATE_FORMAT = re.compile(r"(?:[^%]|%[-_0^#]?[A-Za-z%])*", re.DOTALL)
 
 _STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _EXPRESSION = re.compile(rf"\{{\{{((?:{_STRING}|[^'\"}}]|\}}(?!\}}))*)\}}\}}", re.DOTALL)
@@ -61,7 +74,16 @@ _ALLOWED = (
     nodes.Neg,
     nodes.Filter,
 )
-_TOLD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, re.error, SecurityError, UndefinedError)
+_EVALUATION_ERRORS = (
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    re.error,
+    SecurityError,
+    UndefinedError,
+)
 
 
 def _replace(value: object, old: object, new: object) -> str:
@@ -93,14 +115,14 @@ class _Expression:
 
 
 def check(text: str, names: Collection[str]) -> frozenset[str]:
-    """Hold a text against the rules. `names` are those of the flow's `global_env`.
+    """Check the expressions of a text. `names` are the keys of the flow's `global_env`.
 
     Returns the tasks, by identity, whose output it reads. Raises NotationError.
     """
     tasks: set[str] = set()
     for part in _parts(text):
         if isinstance(part, _Expression):
-            _known(part, names)
+            _check_names(part, names)
             tasks.update(part.tasks)
     return frozenset(tasks)
 
@@ -108,13 +130,13 @@ def check(text: str, names: Collection[str]) -> frozenset[str]:
 def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | None = None) -> str:
     """The text with every `{{ … }}` replaced by its value.
 
-    `values` are those of `context` and of the flow's `global_env`, `outputs` what tasks (by identity) wrote. Raises NotationError
-    for anything that is not allowed, not defined, or too long.
+    `values` are those of `builtin_values` and of the flow's `global_env`; `outputs` those of tasks, by identity.
+    Raises NotationError for anything that is not allowed, not defined, or too long.
     """
     rendered: list[str] = []
     size = 0
     for part in _parts(text):
-        piece = part if isinstance(part, str) else _evaluated(part, values, outputs or {})
+        piece = part if isinstance(part, str) else _evaluate(part, values, outputs or {})
         size += len(piece.encode("utf-8", "surrogatepass"))
         if size > MAX_RENDERED:
             raise NotationError(f"is longer than {MAX_RENDERED} bytes when its variables are filled in")
@@ -122,7 +144,7 @@ def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | No
     return "".join(rendered)
 
 
-def context(
+def builtin_values(
     *,
     creator: str,
     runner: str,
@@ -132,7 +154,7 @@ def context(
     execution_date: str,
     timezone: str = "UTC",
 ) -> dict[str, Any]:
-    """What the built-in names mean. `execution_date` is the run's date as text; `timezone` is that of `datetime.now()`."""
+    """The values of the built-in variables. `execution_date` is a text, `timezone` that of `datetime.now()`."""
     return {
         "creator": creator,
         "runner": runner,
@@ -140,8 +162,8 @@ def context(
         "pipeline_name": pipeline_name,
         "cluster_name": cluster_name,
         "execution_date": execution_date,
-        "uuid": uuid_facade(),
-        "datetime": datetime_facade(timezone),
+        "uuid": _uuid_facade(),
+        "datetime": _datetime_facade(timezone),
     }
 
 
@@ -201,7 +223,7 @@ def _checked(tree: nodes.Template) -> frozenset[str]:
         count += 1
         if count > MAX_PARTS:
             raise NotationError(f"has more than {MAX_PARTS} parts")
-        if problem := _problem(node):
+        if problem := _disallowed(node):
             raise NotationError(problem)
         if isinstance(node, nodes.Name):
             names.add(node.name)
@@ -211,7 +233,7 @@ def _checked(tree: nodes.Template) -> frozenset[str]:
     return frozenset(names)
 
 
-def _problem(node: nodes.Node) -> str | None:
+def _disallowed(node: nodes.Node) -> str | None:
     if not isinstance(node, _ALLOWED):
         return f"{type(node).__name__} may not be used; there are names, items, slices, `+`, `-`, `~` and filters"
     if isinstance(node, nodes.Getattr) and node.attr not in ATTRIBUTES:
@@ -235,7 +257,7 @@ def _is_index(index: nodes.Expr) -> bool:
     return isinstance(number, nodes.Const) and type(number.value) is int
 
 
-def _known(expression: _Expression, names: Collection[str]) -> None:
+def _check_names(expression: _Expression, names: Collection[str]) -> None:
     for name in sorted(expression.names):
         if name not in NAMES and name not in names and not _is_placeholder(expression, name):
             raise NotationError(
@@ -247,8 +269,8 @@ def _is_placeholder(expression: _Expression, name: str) -> bool:
     return name in {f"{_PLACEHOLDER}{index}" for index in range(len(expression.tasks))}
 
 
-def _evaluated(expression: _Expression, values: Mapping[str, Any], outputs: Mapping[str, str]) -> str:
-    _known(expression, [name for name in values if name not in NAMES])
+def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mapping[str, str]) -> str:
+    _check_names(expression, [name for name in values if name not in NAMES])
     missing = [task for task in expression.tasks if task not in outputs]
     if missing:
         raise NotationError(
@@ -258,8 +280,42 @@ def _evaluated(expression: _Expression, values: Mapping[str, Any], outputs: Mapp
     known = {**values, **own}
     try:
         return expression.template.render({_PREFIX + name: known[name] for name in expression.names})
-    except _TOLD as error:
+    except _EVALUATION_ERRORS as error:
         raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
+
+
+class WallClockTime(datetime):
+    """A date and time without zone, as a clock on the wall in the flow's time zone shows it."""
+
+    def strftime(self, format: str) -> str:
+        """As datetime's, with formats of at most MAX_DATE_FORMAT characters and without widths. Raises ValueError."""
+        return super().strftime(_checked_format(format))
+
+
+def _uuid_facade() -> SimpleNamespace:
+    """Offers `uuid4()`, whose result has `hex`."""
+    return SimpleNamespace(uuid4=uuid.uuid4)
+
+
+def _datetime_facade(timezone: str) -> SimpleNamespace:
+    """Offers `datetime.now()`, `datetime.strptime(text, format)` and `timedelta(days=1)`; now is that of `timezone`."""
+    zone = ZoneInfo(timezone)
+
+    def current() -> WallClockTime:
+        return WallClockTime.fromisoformat(now().astimezone(zone).replace(tzinfo=None).isoformat())
+
+    def parsed(text: str, format: str) -> WallClockTime:
+        if len(text) > MAX_DATE_FORMAT:
+            raise ValueError(f"a date must have at most {MAX_DATE_FORMAT} characters")
+        return WallClockTime.strptime(text, _checked_format(format)).replace(tzinfo=None)
+
+    return SimpleNamespace(datetime=SimpleNamespace(now=current, strptime=parsed), timedelta=timedelta)
+
+
+def _checked_format(format: str) -> str:
+    if len(format) > MAX_DATE_FORMAT or not _DATE_FORMAT.fullmatch(format):
+        raise ValueError(f"a format must be at most {MAX_DATE_FORMAT} characters, with directives as %Y or %-d")
+    return format
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

@@ -1,8 +1,12 @@
-"""Admitting runs: those that may start do, the others wait, are blocked, or are overtaken."""
+"""Admission of runs: which waiting runs of a flow start, and which are blocked, expire or are stopped.
+
+The rules are pure (`decide_…`); `admit` reads their candidates, and writes what they decide, under the lock of the flow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,14 +16,15 @@ from sqlalchemy.orm import Session
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import FlowRow, RunRow, TaskRunRow, table
-from pipeline_core.flows.definition import documents
-from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.runs import admission_rules, engine, repository
-from pipeline_core.flows.runs.admission_rules import Candidate, Verdict
+from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.runs import engine, repository
 from pipeline_core.flows.states import BY_HAND, RunState, TaskState, Trigger
 
 OPEN = (RunState.WAITING, RunState.BLOCKED)
+"""States of runs that have not started."""
+
 OVERTAKEN = "overtaken by newer runs"
+"""The reason of runs that `expired_limit` ends."""
 
 _RUN = table(RunRow)
 _COLUMNS = (
@@ -31,36 +36,97 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A run that may be admitted, or that others depend on. `dismissed`: a person lets those that depend on it start."""
+
+    id: str
+    execution_date: datetime
+    state: RunState
+    blocked_by: str = ""
+    dismissed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The state that a run gets: `running` starts it, `stopped` stops it; the other states are only written."""
+
+    state: RunState
+    blocked_by: str = ""
+
+
+def decide_scheduled(
+    runs: Iterable[Candidate], *, max_active_runs: int, depends_on_past: bool, expired_limit: int
+) -> dict[str, Admission]:
+    """The scheduled runs of a flow whose state changes, by ID; `runs` are all of them, in any order.
+
+    Only the newest `expired_limit` stay (0: all). Of those the oldest start first, while fewer than `max_active_runs` are
+    running. With `depends_on_past` a run is blocked, and holds no slot, until the one before it that stays has succeeded or
+    was dismissed.
+    """
+    ordered = sorted(runs, key=lambda run: run.execution_date)
+    staying = ordered[-expired_limit:] if expired_limit else ordered
+    admissions = {run.id: admission for run in ordered[: len(ordered) - len(staying)] if (admission := _overtaken(run))}
+    slots = max_active_runs - sum(run.state is RunState.RUNNING for run in staying)
+    previous: Candidate | None = None
+    for run in staying:
+        if run.state in OPEN:
+            admission = Admission(RunState.WAITING)
+            if depends_on_past and previous and not (previous.dismissed or previous.state is RunState.SUCCEEDED):
+                admission = Admission(RunState.BLOCKED, previous.id)
+            elif slots > 0:
+                admission = Admission(RunState.RUNNING)
+                slots -= 1
+            if admission != Admission(run.state, run.blocked_by):
+                admissions[run.id] = admission
+        previous = run
+    return admissions
+
+
+def decide_in_order(runs: Iterable[Candidate], *, max_running: int) -> dict[str, Admission]:
+    """The runs that start now: the first of the given ones, while fewer than `max_running` are running."""
+    candidates = list(runs)
+    slots = max_running - sum(run.state is RunState.RUNNING for run in candidates)
+    waiting = [run.id for run in candidates if run.state in OPEN]
+    return {run_id: Admission(RunState.RUNNING) for run_id in waiting[: max(0, slots)]}
+
+
+def _overtaken(run: Candidate) -> Admission | None:
+    if run.state in OPEN:
+        return Admission(RunState.EXPIRED)
+    return Admission(RunState.STOPPED) if run.state is RunState.RUNNING else None
+
+
 @again_if_contended
 def admit(flow_id: str) -> list[str]:
-    """Let the runs of a flow start that may; their IDs. Raises Unavailable.
+    """Start the waiting runs of a flow that may start; their IDs. Raises Unavailable.
 
-    Its flow's row is held meanwhile, so that two at once do not both fill the same room.
+    The flow's row is locked meanwhile, so that no two transactions fill the same slots.
     """
     with transaction() as session:
-        if not _waiting(session, flow_id):
+        if not _any_waiting(session, flow_id):
             return []
-        stored = session.scalar(select(FlowRow).where(FlowRow.id == flow_id).with_for_update(key_share=True))
-        if stored is None:
+        row = session.scalar(select(FlowRow).where(FlowRow.id == flow_id).with_for_update(key_share=True))
+        if row is None:
             return []
-        flow = documents.parse_stored(stored.entry)
-        verdicts = {
+        flow = parse_stored(row.entry)
+        admissions = {
             **_scheduled(session, flow_id, flow),
-            **admission_rules.manual(_by_hand(session, flow_id), max_manual_runs=flow.max_manual_runs),
-            **admission_rules.manual(_backfill(session, flow_id), max_manual_runs=flow.max_active_runs),
+            **decide_in_order(_by_hand(session, flow_id), max_running=flow.max_manual_runs),
+            **decide_in_order(_of_backfill(session, flow_id), max_running=flow.max_active_runs),
         }
         moment = now()
-        return [run_id for run_id, verdict in verdicts.items() if _carry_out(session, run_id, verdict, moment)]
+        return [run_id for run_id, admission in admissions.items() if _apply(session, run_id, admission, moment)]
 
 
 def admit_scheduled(session: Session, flow_id: str, flow: Flow) -> None:
-    """Let those scheduled runs start that may, of a flow whose row is the caller's. They begin once that commits."""
+    """The same for the scheduled runs of a flow whose row the caller has locked; their jobs are submitted after the commit."""
     moment = now()
-    for run_id, verdict in _scheduled(session, flow_id, flow).items():
-        _carry_out(session, run_id, verdict, moment)
+    for run_id, admission in _scheduled(session, flow_id, flow).items():
+        _apply(session, run_id, admission, moment)
 
 
-def _waiting(session: Session, flow_id: str) -> bool:
+def _any_waiting(session: Session, flow_id: str) -> bool:
     """Whether any run waits: only then is there anything to decide."""
     waiting = _open(flow_id, Trigger).where(_RUN.c.state.in_(OPEN)).limit(1)
     return session.execute(waiting).first() is not None
@@ -72,7 +138,7 @@ def _open(flow_id: str, triggers: Iterable[Trigger]) -> Select[Any]:
     )
 
 
-def _scheduled(session: Session, flow_id: str, flow: Flow) -> Mapping[str, Verdict]:
+def _scheduled(session: Session, flow_id: str, flow: Flow) -> Mapping[str, Admission]:
     rows = {row.id: row for row in session.execute(_open(flow_id, [Trigger.SCHEDULE]))}
     if not rows:
         return {}
@@ -82,7 +148,7 @@ def _scheduled(session: Session, flow_id: str, flow: Flow) -> Mapping[str, Verdi
         rows.update((row.id, row) for row in session.execute(newest))
     if flow.depends_on_past:
         rows.update((row.id, row) for row in session.execute(_predecessors(flow_id)))
-    return admission_rules.scheduled(
+    return decide_scheduled(
         _candidates(rows.values()),
         max_active_runs=flow.max_active_runs,
         depends_on_past=flow.depends_on_past,
@@ -91,7 +157,7 @@ def _scheduled(session: Session, flow_id: str, flow: Flow) -> Mapping[str, Verdi
 
 
 def _predecessors(flow_id: str) -> Select[Any]:
-    """The scheduled run before each that is open: of a long history, no more is needed."""
+    """The scheduled run before each that has not ended: no more of a long history is needed."""
     later = _RUN.alias("later")
     before = (
         select(*_COLUMNS)
@@ -115,7 +181,7 @@ def _by_hand(session: Session, flow_id: str) -> Sequence[Candidate]:
     return _candidates(session.execute(_open(flow_id, BY_HAND).order_by(_RUN.c.id)))
 
 
-def _backfill(session: Session, flow_id: str) -> Sequence[Candidate]:
+def _of_backfill(session: Session, flow_id: str) -> Sequence[Candidate]:
     return _candidates(session.execute(_open(flow_id, [Trigger.BACKFILL]).order_by(_RUN.c.execution_date)))
 
 
@@ -132,20 +198,20 @@ def _candidates(rows: Iterable[Any]) -> Sequence[Candidate]:
     ]
 
 
-def _carry_out(session: Session, run_id: str, verdict: Verdict, moment: datetime) -> bool:
-    """Write a verdict down; whether it has started the run. What a person has done to it meanwhile counts more."""
+def _apply(session: Session, run_id: str, admission: Admission, moment: datetime) -> bool:
+    """Write an admission; whether it has started the run. A run that a person has changed meanwhile stays as it is."""
     run = repository.lock(session, run_id)
-    if verdict.state is RunState.STOPPED:
+    if admission.state is RunState.STOPPED:
         repository.apply_events(session, run, [engine.RunStopped(OVERTAKEN)], moment)
     elif run.state not in OPEN:
         return False
-    elif verdict.state is RunState.RUNNING:
+    elif admission.state is RunState.RUNNING:
         return repository.apply_events(session, run, [engine.RunStarted()], moment)
     else:
-        if verdict.state is RunState.EXPIRED:
+        if admission.state is RunState.EXPIRED:
             _expire_tasks(session, run_id, moment)
-        reason = OVERTAKEN if verdict.state is RunState.EXPIRED else run.reason
-        repository.change_state(session, run, verdict.state, moment, reason=reason, blocked_by=verdict.blocked_by)
+        reason = OVERTAKEN if admission.state is RunState.EXPIRED else run.reason
+        repository.change_state(session, run, admission.state, moment, reason=reason, blocked_by=admission.blocked_by)
     return False
 
 
@@ -158,8 +224,8 @@ def _expire_tasks(session: Session, run_id: str, moment: datetime) -> None:
 
 
 @again_if_contended
-def waiting(limit: int) -> list[wakeups.FlowDue]:
-    """Flows with runs that wait, whoever lost the call for them. Raises Unavailable."""
+def flows_with_waiting_runs(limit: int) -> list[wakeups.FlowDue]:
+    """Wake-ups for some flows with waiting runs, chosen at random. Raises Unavailable."""
     with transaction() as session:
         flows = (
             select(_RUN.c.flow_id)

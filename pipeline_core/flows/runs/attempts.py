@@ -1,18 +1,19 @@
-"""Carrying out what the engine owes: the jobs of tasks are submitted, and stopped.
+"""Task attempts: the pending ones are carried out, which submits the job of a task or stops it.
 
-An attempt and its job are written in one transaction, so that none is submitted twice, whoever dies and whoever else is
-at it.
+An attempt and its job are written in one transaction, so that no job is submitted twice, even if a worker dies or several
+workers advance the same run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Row, and_, bindparam, func, select, tuple_, update
+from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import SYSTEM, Actor
@@ -20,24 +21,20 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.common.ids import new_job_id
-from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import TaskAttempt, TaskRunRow, table
+from pipeline_core.database import again_if_contended, locks, transaction
+from pipeline_core.database.locks import Lock
+from pipeline_core.database.models import Cleanup, Job, PortLease, TaskAttempt, TaskRunRow, table
 from pipeline_core.database.wakeups import RunDue
 from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
 from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
 from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.runs import (
-    outputs,
-    ports,
-    repository,
-    run_definition,
-    taskset,
-)
+from pipeline_core.flows.runs import repository, run_definition, taskset
 from pipeline_core.flows.runs.engine import JobChanged
 from pipeline_core.flows.runs.run_definition import RunDefinition
 from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
+from pipeline_core.jobs import results
 from pipeline_core.jobs.submission import Submission, store
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
@@ -46,17 +43,17 @@ log = structlog.get_logger(__name__)
 
 _ATTEMPT = table(TaskAttempt)
 _TASK = table(TaskRunRow)
-_OWED = (
+_NEXT_PENDING = (
     select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id, _ATTEMPT.c.stop)
     .where(_ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.pending)
     .order_by(_ATTEMPT.c.due_at)
     .limit(1)
     .with_for_update(skip_locked=True)
 )
-_TO_STOP = select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id).where(
+_PENDING_STOPS = select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id).where(
     _ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.pending, _ATTEMPT.c.stop
 )
-_WRITTEN = (
+_OUTPUT = (
     select(_TASK.c.output, _ATTEMPT.c.job_id)
     .outerjoin(
         _ATTEMPT,
@@ -73,171 +70,52 @@ _THIS = (
     _ATTEMPT.c.key == bindparam("of_key"),
     _ATTEMPT.c.attempt == bindparam("of_attempt"),
 )
-_STILL_OWED = select(_ATTEMPT.c.pending).where(*_THIS).with_for_update()
-_SETTLED = update(_ATTEMPT).where(*_THIS).values(pending=False)
-_SUBMITTED = _SETTLED.values(job_id=bindparam("job_id"))
-_WRONG = (WrongParameter, MissingParameter, NotationError)
-
-Owed = tuple[str, int]
-"""A task, and the number of its attempt."""
+_STILL_PENDING = select(_ATTEMPT.c.pending).where(*_THIS).with_for_update()
+_DONE = update(_ATTEMPT).where(*_THIS).values(pending=False)
+_SUBMITTED = _DONE.values(job_id=bindparam("job_id"))
+_NOT_SUBMITTABLE = (WrongParameter, MissingParameter, NotationError)
 
 
-class NoPorts(Exception):
-    """So many ports in a row are not free."""
+class AttemptKey(NamedTuple):
+    """A task of a run by its key, and the number of its attempt, counted from 1."""
+
+    task: str
+    attempt: int
 
 
-def carry_out(run_id: str, limit: int) -> bool:
-    """Submit and stop what the run owes, at most so many; whether there may be more. Raises Unavailable.
+class NoFreePorts(Exception):
+    """The host ports that a task needs in a row are not free at present."""
 
-    Several may do so at once: each attempt is the work of one of them. What waits for ports is owed on.
+
+def process_pending(run_id: str, limit: int) -> bool:
+    """Submit and stop the jobs of at most `limit` pending attempts of a run; whether there may be more. Raises Unavailable.
+
+    Several workers may do so at once: each attempt is processed by one of them. One that waits for ports stays pending.
     """
     done = 0
-    put_off: set[Owed] = set()
-    while done < limit and _next(run_id, put_off):
+    deferred: set[AttemptKey] = set()
+    while done < limit and _process_next(run_id, deferred):
         done += 1
-    return done == limit and len(put_off) < limit
+    return done == limit and len(deferred) < limit
 
 
 def stop_all(run_id: str) -> None:
-    """Stop the jobs of the run that are to be stopped, also those that others are about to stop. Raises Unavailable."""
+    """Stop the jobs of the run's attempts that have to be stopped, also those that other workers are stopping.
+
+    Raises Unavailable.
+    """
     with transaction() as session:
-        stopped = session.execute(_TO_STOP, {"of_run": run_id}).all()
+        stopped = session.execute(_PENDING_STOPS, {"of_run": run_id}).all()
     for key, attempt, job_id in stopped:
-        _stop(run_id, (key, attempt), job_id)
-
-
-@again_if_contended
-def _next(run_id: str, put_off: set[Owed]) -> bool:
-    """Carry out one attempt that is owed, and not among those put off; whether there was one."""
-    wrong = ""
-    with transaction() as session:
-        attempt = _take(session, run_id, put_off)
-        if attempt is None:
-            return False
-        task: Owed = (attempt.key, attempt.attempt)
-        if not attempt.stop:
-            try:
-                _submit(session, run_id, task)
-            except NoPorts:
-                put_off.add(task)
-            except _WRONG as error:
-                wrong = _text(error)
-    if attempt.stop:
-        _stop(run_id, task, attempt.job_id)
-    elif wrong:
-        _give_up(run_id, task, wrong)
-    else:
-        failpoints.reach(Point.TASK_SUBMITTED, attempt.key)
-    return True
-
-
-def _take(session: Session, run_id: str, put_off: Collection[Owed]) -> Row[Any, Any, Any, Any] | None:
-    query = _OWED
-    if put_off:
-        query = query.where(tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).not_in(put_off))
-    return session.execute(query, {"of_run": run_id}).one_or_none()
-
-
-def _submit(session: Session, run_id: str, owed: Owed) -> None:
-    """Submit the job of a locked attempt. Raises NoPorts, and what `_WRONG` has, before anything is written."""
-    run = run_definition.definition(session, run_id)
-    task = run.flow.tasks[owed[0]]
-    template = run.catalogue.find(task.template)
-    prepared = preparation.prepare(task, template, run.values, _Outputs(session, run_id), run.facts.creator, run.site)
-    wanted = taskset.leased_ports(template, prepared, shared_address=settings().cluster_driver == "local")
-    lent = ports.choose(session, wanted)
-    if len(lent) < wanted:
-        raise NoPorts
-    debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
-    document = taskset.build(task, template, prepared, run.facts, run.global_values, run.site, lent, debug_seconds)
-    job_id = new_job_id(now())
-    submission = _submission(run, task, document)
-    actor = Actor(name=run.facts.runner, request_id=run.request_id)
-    store(session, submission, actor, job_id=job_id, run_id=run_id)
-    ports.lend(session, lent, job_id)
-    _settle(session, run_id, owed, job_id=job_id)
-    failpoints.reach(Point.TASK_SUBMITTING, owed[0])
-
-
-def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> Submission:
-    """What a person would submit; by the header, selectors and gates know what the job is for."""
-    return Submission.of_taskset(
-        document,
-        user_id=run.facts.runner,
-        name=f"{run.flow.name}-{task.name}",
-        header={
-            "flowName": run.flow.name,
-            "taskName": task.name,
-            "runID": run.facts.id,
-            "trigger": run.trigger,
-            "project": run.facts.project,
-            "template": task.template,
-        },
-    )
-
-
-def _settle(session: Session, run_id: str, owed: Owed, job_id: str | None = None) -> None:
-    """Nothing is owed any more for this attempt, whose job has been submitted if there is a `job_id`."""
-    key, attempt = owed
-    known = {"of_run": run_id, "of_key": key, "of_attempt": attempt}
-    session.execute(*((_SUBMITTED, {**known, "job_id": job_id}) if job_id else (_SETTLED, known)))
-
-
-@again_if_contended
-def _give_up(run_id: str, owed: Owed, reason: str) -> None:
-    """Fail a task that can never be submitted."""
-    log.info("task cannot be submitted", run_id=run_id, task=owed[0], reason=reason)
-    with transaction() as session:
-        run = repository.lock(session, run_id)
-        if session.scalar(_STILL_OWED, {"of_run": run_id, "of_key": owed[0], "of_attempt": owed[1]}):
-            _settle(session, run_id, owed)
-            repository.apply_events(
-                session, run, [JobChanged(*owed, JobState.FAILED, reason, non_retryable=True)], now()
-            )
-
-
-def _stop(run_id: str, owed: Owed, job_id: str | None) -> None:
-    """Stop the job of an attempt, if it was ever submitted."""
-    # It may have ended by itself.
-    with suppress(Conflict, NotFound):
-        if job_id:
-            jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
-    failpoints.reach(Point.TASK_STOPPED, owed[0])
-    with transaction() as session:
-        _settle(session, run_id, owed)
-
-
-def _text(error: Exception) -> str:
-    """All that is wrong, in one sentence."""
-    details = getattr(error, "errors", {})
-    listed = "; ".join(f"{path} {text}" for path, texts in details.items() for text in texts)
-    return listed or str(error)
-
-
-class _Outputs(Mapping[str, str]):
-    """What the tasks of a run that are done have written, by identity; looked up when it is asked for."""
-
-    def __init__(self, session: Session, run_id: str) -> None:
-        self._session, self._run_id = session, run_id
-
-    def __getitem__(self, key: str) -> str:
-        found = self._session.execute(_WRITTEN, {"of_run": self._run_id, "of_key": key}).one_or_none()
-        if found is None:
-            raise KeyError(key)
-        if found.output is None and found.job_id and (problem := outputs.unknown(self._session, found.job_id)):
-            raise NotationError(f"reads the output of {key}, of which nothing is known: {problem}")
-        return found.output or ""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._session.scalars(select(_TASK.c.key).where(_TASK.c.run_id == self._run_id)))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        _stop(run_id, AttemptKey(key, attempt), job_id)
 
 
 @again_if_contended
 def due(limit: int) -> list[RunDue]:
-    """Runs whose attempts are owed and that nobody seems to be at work on, their next look put off. Raises Unavailable."""
+    """Wake-ups for runs with attempts that have been pending for a while; they are due again after that while.
+
+    Raises Unavailable.
+    """
     found = (
         select(_ATTEMPT.c.run_id, _ATTEMPT.c.key, _ATTEMPT.c.attempt)
         .where(_ATTEMPT.c.pending, _ATTEMPT.c.due_at <= func.now())
@@ -257,3 +135,193 @@ def due(limit: int) -> list[RunDue]:
             .returning(_ATTEMPT.c.run_id)
         ).all()
     return [RunDue(run_id) for run_id in dict.fromkeys(rows)]
+
+
+@again_if_contended
+def _process_next(run_id: str, deferred: set[AttemptKey]) -> bool:
+    """Process one pending attempt that is not deferred; whether there was one."""
+    refused = ""
+    with transaction() as session:
+        row = _lock_next(session, run_id, deferred)
+        if row is None:
+            return False
+        key = AttemptKey(row.key, row.attempt)
+        if not row.stop:
+            try:
+                _submit(session, run_id, key)
+            except NoFreePorts:
+                deferred.add(key)
+            except _NOT_SUBMITTABLE as error:
+                refused = _text(error)
+    if row.stop:
+        _stop(run_id, key, row.job_id)
+    elif refused:
+        _fail(run_id, key, refused)
+    else:
+        failpoints.reach(Point.TASK_SUBMITTED, key.task)
+    return True
+
+
+def _lock_next(session: Session, run_id: str, deferred: Collection[AttemptKey]) -> Row[Any, Any, Any, Any] | None:
+    query = _NEXT_PENDING
+    if deferred:
+        query = query.where(tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).not_in(deferred))
+    return session.execute(query, {"of_run": run_id}).one_or_none()
+
+
+def _submit(session: Session, run_id: str, key: AttemptKey) -> None:
+    """Submit the job of a locked attempt. Raises NoFreePorts and _NOT_SUBMITTABLE, before anything is written."""
+    run = run_definition.definition(session, run_id)
+    task = run.flow.tasks[key.task]
+    template = run.catalogue.find(task.template)
+    prepared = preparation.prepare(task, template, run.values, _Outputs(session, run_id), run.context.creator, run.site)
+    count = taskset.ports_to_lease(template, prepared, shared_address=settings().cluster_driver == "local")
+    ports = find_free_ports(session, count)
+    if len(ports) < count:
+        raise NoFreePorts
+    debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
+    document = taskset.build(task, template, prepared, run.context, run.global_values, run.site, ports, debug_seconds)
+    job_id = new_job_id(now())
+    actor = Actor(name=run.context.runner, request_id=run.request_id)
+    store(session, _submission(run, task, document), actor, job_id=job_id, run_id=run_id)
+    lease_ports(session, ports, job_id)
+    _mark_done(session, run_id, key, job_id=job_id)
+    failpoints.reach(Point.TASK_SUBMITTING, key.task)
+
+
+def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> Submission:
+    """What a person would submit; its header tells selectors and gates which task of which run the job belongs to."""
+    return Submission.of_taskset(
+        document,
+        user_id=run.context.runner,
+        name=f"{run.flow.name}-{task.name}",
+        header={
+            "flowName": run.flow.name,
+            "taskName": task.name,
+            "runID": run.context.id,
+            "trigger": run.trigger,
+            "project": run.context.project,
+            "template": task.template,
+        },
+    )
+
+
+def _mark_done(session: Session, run_id: str, key: AttemptKey, job_id: str | None = None) -> None:
+    """The attempt is not pending any more; its job has been submitted if there is a `job_id`."""
+    values = {"of_run": run_id, "of_key": key.task, "of_attempt": key.attempt}
+    session.execute(*((_SUBMITTED, {**values, "job_id": job_id}) if job_id else (_DONE, values)))
+
+
+@again_if_contended
+def _fail(run_id: str, key: AttemptKey, reason: str) -> None:
+    """Fail a task whose job cannot be submitted."""
+    log.info("task cannot be submitted", run_id=run_id, task=key.task, reason=reason)
+    with transaction() as session:
+        run = repository.lock(session, run_id)
+        values = {"of_run": run_id, "of_key": key.task, "of_attempt": key.attempt}
+        if session.scalar(_STILL_PENDING, values):
+            _mark_done(session, run_id, key)
+            failed = JobChanged(key.task, key.attempt, JobState.FAILED, reason, non_retryable=True)
+            repository.apply_events(session, run, [failed], now())
+
+
+def _stop(run_id: str, key: AttemptKey, job_id: str | None) -> None:
+    """Stop the job of an attempt, if it was ever submitted."""
+    # It may have ended by itself.
+    with suppress(Conflict, NotFound):
+        if job_id:
+            jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
+    failpoints.reach(Point.TASK_STOPPED, key.task)
+    with transaction() as session:
+        _mark_done(session, run_id, key)
+
+
+def _text(error: Exception) -> str:
+    """All validation errors in one sentence."""
+    details = getattr(error, "errors", {})
+    listed = "; ".join(f"{path} {text}" for path, texts in details.items() for text in texts)
+    return listed or str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """The text that a job wrote to `/output`, None when it wrote none; `problem` is why what it wrote is not valid."""
+
+    text: str | None = None
+    problem: str = ""
+
+
+def collect_output(job_id: str) -> TaskOutput:
+    """The output of a job that has succeeded: that of the first replica, by role and index, which wrote one.
+
+    Where the cluster cannot collect outputs there is none; a task that reads it is then refused. Raises ClusterUnavailable,
+    Unavailable.
+    """
+    for result in results.get(job_id):
+        if result.output is not None:
+            return TaskOutput(result.output)
+        if result.problem and not result.unknown:
+            return TaskOutput(problem=result.problem)
+    return TaskOutput()
+
+
+class _Outputs(Mapping[str, str]):
+    """The outputs of the tasks of a run that are done, by task key; each is read from the database when it is needed."""
+
+    def __init__(self, session: Session, run_id: str) -> None:
+        self._session, self._run_id = session, run_id
+
+    def __getitem__(self, key: str) -> str:
+        found = self._session.execute(_OUTPUT, {"of_run": self._run_id, "of_key": key}).one_or_none()
+        if found is None:
+            raise KeyError(key)
+        if found.output is None and found.job_id and (problem := self._unknown(found.job_id)):
+            raise NotationError(f"reads the output of {key}, of which nothing is known: {problem}")
+        return found.output or ""
+
+    def _unknown(self, job_id: str) -> str:
+        """Why it is unknown whether the job wrote an output; empty when it is known."""
+        found = results.read(self._session, [job_id]).get(job_id, ())
+        return next((result.problem for result in found if result.unknown), "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.scalars(select(_TASK.c.key).where(_TASK.c.run_id == self._run_id)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def find_free_ports(session: Session, count: int) -> Sequence[int]:
+    """`count` consecutive free host ports, which stay free until the transaction ends; none when there are not so many.
+
+    Leases of jobs that have ended and have been cleaned up are deleted first.
+    """
+    if not count:
+        return ()
+    locks.lock(session, Lock.PORTS)
+    session.execute(
+        delete(PortLease).where(
+            exists().where(
+                Job.id == PortLease.job_id,
+                Job.finished_at.is_not(None),
+                func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+            )
+        )
+    )
+    return first_gap(session.scalars(select(PortLease.port).order_by(PortLease.port)), count, settings().port_range)
+
+
+def lease_ports(session: Session, ports: Sequence[int], job_id: str) -> None:
+    """Lease the ports to a job, whose row exists."""
+    if ports:
+        session.execute(insert(PortLease), [{"port": port, "job_id": job_id} for port in ports])
+
+
+def first_gap(leased: Iterable[int], count: int, ports: range) -> Sequence[int]:
+    """The first `count` consecutive ports that are not leased (`leased` is in order); none when there are not so many."""
+    first = ports.start
+    for port in leased:
+        if port - first >= count:
+            break
+        first = max(first, port + 1)
+    return range(first, first + count) if first + count <= ports.stop else ()

@@ -1,6 +1,6 @@
-"""What a person does to a run: stop, retry, dismiss, mark a task, clear.
+"""Actions of a person on a run: stop, retry, dismiss, mark a task, clear.
 
-Each is one transaction on the run's locked row, so of two at once one wins and the other is told so.
+Each is one transaction on the run's locked row: of two actions at the same time, the second one sees what the first has done.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.validation.texts import shown
 
 MARKS = (TaskState.SUCCEEDED, TaskState.SKIPPED)
-"""What a task may be marked as."""
+"""States that a task may be marked with."""
 
 
 @again_if_contended
 def stop(run_id: str, actor: Actor, *, reason: str = "") -> None:
-    """Stop a run, with the jobs of its tasks; a stopped one stays so.
+    """Stop a run and the jobs of its tasks; a stopped run stays as it is.
 
     Its jobs are ended after this returns. Raises NotFound; Conflict for one that has ended otherwise.
     """
@@ -46,7 +46,7 @@ def _stop(session: Session, run: RunRow, actor: Actor, reason: str) -> None:
 
 @again_if_contended
 def retry(run_id: str, actor: Actor) -> None:
-    """Have the failed and stopped tasks of a run that has ended, and what follows them, tried again, at once.
+    """Run the failed and stopped tasks of a run that has ended again, and the tasks that follow them.
 
     Raises NotFound; Conflict unless the run failed or was stopped.
     """
@@ -61,7 +61,7 @@ def retry(run_id: str, actor: Actor) -> None:
 
 @again_if_contended
 def dismiss(run_id: str, actor: Actor) -> None:
-    """Let those that depend on a scheduled run pass it, whatever became of it; a dismissed one stays so.
+    """Let the runs that depend on a scheduled run start although it has not succeeded; a dismissed run stays as it is.
 
     Raises NotFound; Conflict for one that succeeded, and for one that no other depends on.
     """
@@ -80,7 +80,7 @@ def dismiss(run_id: str, actor: Actor) -> None:
 
 @again_if_contended
 def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason: str = "") -> None:
-    """Count a failed or waiting task as succeeded or skipped; a run that had failed for it goes on.
+    """Mark a failed or waiting task as succeeded or skipped; a run that failed because of it continues.
 
     Raises NotFound; WrongParameter for another state; Conflict when the task, or its run, is in none that allows it.
     """
@@ -88,12 +88,12 @@ def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason:
         raise WrongParameter(f"A task can be marked as {' or '.join(MARKS)}, not as {shown(str(state))}.")
     with transaction() as session:
         run = repository.lock_visible(session, run_id, actor)
-        stands, key = repository.read(session, run), identity(task_name)
-        if key not in stands.tasks:
+        current, key = repository.read(session, run), identity(task_name)
+        if key not in current.tasks:
             raise NotFound(f"The run {run_id} has no task {shown(task_name)}.")
-        if not engine.can_mark(stands, key):
+        if not engine.can_mark(current, key):
             raise Conflict(
-                f"The task {task_name} is {stands.tasks[key].state}, in a run that is {run.state}; only a task that has "
+                f"The task {task_name} is {current.tasks[key].state}, in a run that is {run.state}; only a task that has "
                 "failed, or waits and was not submitted, can be marked, in a run that was not stopped."
             )
         before = RunState(run.state)
@@ -105,7 +105,7 @@ def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason:
             audit.Action.TASK_MARK,
             run_id,
             reason=reason,
-            before={"state": before, "task": key, "taskState": stands.tasks[key].state},
+            before={"state": before, "task": key, "taskState": current.tasks[key].state},
             after={"state": run.state, "task": key, "taskState": state},
         )
 
@@ -130,7 +130,7 @@ def clear(run_id: str, actor: Actor) -> None:
         _audit(session, actor, audit.Action.RUN_CLEAR, run, RunState(run.state))
         session.execute(delete(Delivery).where(Delivery.subject_id == run_id))
         session.execute(delete(RunRow).where(RunRow.id == run_id))
-        # Those that depended on it depend on the one before it now.
+        # The runs that depended on it now depend on the run before it.
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 

@@ -1,4 +1,4 @@
-"""Starting runs of flows: a run is stored as a whole, and waits until it is admitted."""
+"""Creating runs of flows: a run is stored with its tasks and its definition, and waits until it is admitted."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from pipeline_core.database import wakeups
 from pipeline_core.database.models import FlowRow, RunDefinitionRow, RunRow, TaskRunRow, table
 from pipeline_core.errors import NotFound, WrongParameter
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition import documents
-from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.definition.preparation import global_values
-from pipeline_core.flows.definition.templates import canonical
+from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition.preparation import global_env_values
+from pipeline_core.flows.definition.templates import canonical_name
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs import alerts, engine, run_definition
+from pipeline_core.flows.runs import engine, repository, run_definition
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.settings import settings
 from pipeline_core.validation.errors import join_path
 from pipeline_core.validation.texts import shown
 
 _INSERT_RUN = insert_or_not(table(RunRow)).on_conflict_do_nothing().returning(table(RunRow).c.id)
-_INSERT_DOCUMENT = insert(table(RunDefinitionRow))
+_INSERT_DEFINITION = insert(table(RunDefinitionRow))
 _INSERT_TASK = insert(table(TaskRunRow))
 _TEMPLATES = "templates"
 
@@ -53,18 +52,17 @@ def create(
     definition: Flow | None = None,
     wake: bool = True,
 ) -> str | None:
-    """Store a run of the flow as it is now, waiting to be admitted; its ID.
+    """Create a waiting run of the flow as it is now; its ID.
 
-    None when the flow has a run of this trigger and date already: so a point of the schedule is run once, whoever asks. A
-    run that is started by hand is always another one: `execution_date` is then the moment, and is moved on by
-    microseconds until it is unique. `variables` take the place of values of `global_env`; `only` names the one task of
-    `task` and `debug` runs. `actor` is who is written into the audit log; else it is the runner. Who has
-    read the flow gives its `definition`, and who admits the run itself needs no `wake`.
+    None when the flow has a run of this trigger and date already, so that a point of the schedule has one run at most. A
+    manual run is always a new one: `execution_date` is then the present moment, to which microseconds are added until it
+    is unique. `variables` replace values of `global_env`; `only` names the one task of `task` and `debug` runs. `actor` is
+    the one in the audit log, by default the runner. A caller that has parsed the flow passes its `definition`; one that
+    admits the run itself needs no `wake` (the wake-up that has the run admitted).
 
-    Raises WrongParameter for variables that the flow does not know and values that cannot be made, NotFound when there is
-    no task `only`.
+    Raises WrongParameter for unknown variables and values that cannot be rendered, NotFound when there is no task `only`.
     """
-    definition = definition or documents.parse_stored(flow.entry)
+    definition = definition or parse_stored(flow.entry)
     task = None if only is None else _task(definition, only)
     given = _texts(variables or {})
     moment = now()
@@ -85,13 +83,13 @@ def create(
     values = _global_values(definition, run, given)
     if not _inserted(session, run):
         return None
-    _insert_document(session, run, flow, definition, given, values)
+    _insert_definition(session, run, flow, definition, given, values)
     _insert_tasks(session, run, definition)
     if trigger.by_hand:
         who = actor or Actor(name=runner, request_id=request_id)
         after = {"flow": flow.document_key, "trigger": trigger, "task": task, "variables": sorted(given)}
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
-    alerts.tell(session, run, definition, moment)
+    repository.record_alert(session, run, definition, moment)
     if wake:
         wakeups.after_commit(session, wakeups.FlowDue(flow.id))
     return run.id
@@ -105,7 +103,7 @@ def _task(flow: Flow, name: str) -> str:
 
 
 def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
-    """The variables as texts: they become parts of texts and of the environment."""
+    """The variables as texts, as which they are rendered and become environment variables."""
     for name, value in variables.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
             path = join_path("variables", name)
@@ -115,7 +113,7 @@ def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _global_values(flow: Flow, run: RunRow, given: Mapping[str, str]) -> dict[str, str]:
-    facts = run_definition.facts(
+    context = run_definition.run_context(
         flow,
         run_id=run.id,
         flow_id=run.flow_id,
@@ -124,13 +122,13 @@ def _global_values(flow: Flow, run: RunRow, given: Mapping[str, str]) -> dict[st
         execution_date=run.execution_date,
     )
     try:
-        return global_values(flow, facts.context(Site.of(settings())), given)
+        return global_env_values(flow, context.builtin_values(Site.of(settings())), given)
     except NotationError as error:
         raise WrongParameter(f"global_env {error}.", errors={"variables": [f"global_env {error}"]}) from None
 
 
 def _inserted(session: Session, run: RunRow) -> bool:
-    """Write the run's row, unless there is one for this point."""
+    """Insert the run's row, unless there is one for this point; whether it was inserted."""
     columns = table(RunRow).c.keys()
     while True:
         row = {name: value for name in columns if (value := getattr(run, name)) is not None}
@@ -141,7 +139,7 @@ def _inserted(session: Session, run: RunRow) -> bool:
         run.execution_date += timedelta(microseconds=1)
 
 
-def _insert_document(
+def _insert_definition(
     session: Session,
     run: RunRow,
     flow: FlowRow,
@@ -149,10 +147,12 @@ def _insert_document(
     given: Mapping[str, str],
     values: Mapping[str, str],
 ) -> None:
-    used = {canonical(task.template) for task in definition.tasks.values()}
-    templates = {name: document for name, document in _template_documents(session).items() if canonical(name) in used}
+    used = {canonical_name(task.template) for task in definition.tasks.values()}
+    templates = {
+        name: document for name, document in _template_documents(session).items() if canonical_name(name) in used
+    }
     session.execute(
-        _INSERT_DOCUMENT,
+        _INSERT_DEFINITION,
         {
             "run_id": run.id,
             "entry": flow.entry,
@@ -164,7 +164,7 @@ def _insert_document(
 
 
 def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
-    """All templates, read once for the many runs that a transaction may make."""
+    """All imported templates, read once for all runs that a transaction creates."""
     if _TEMPLATES not in session.info:
         session.info[_TEMPLATES] = lookup.template_documents(session)
     found: Mapping[str, Mapping[str, Any]] = session.info[_TEMPLATES]
@@ -172,7 +172,7 @@ def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _insert_tasks(session: Session, run: RunRow, definition: Flow) -> None:
-    begun = engine.begin(run_definition.plan(definition, run.only_task or None))
+    run_state = engine.new_run(run_definition.run_plan(definition, run.only_task or None))
     session.execute(
         _INSERT_TASK,
         [
@@ -188,6 +188,6 @@ def _insert_tasks(session: Session, run: RunRow, definition: Flow) -> None:
                 "retries_left": task.retries_left,
                 "reason": task.reason,
             }
-            for position, (key, task) in enumerate(begun.tasks.items())
+            for position, (key, task) in enumerate(run_state.tasks.items())
         ],
     )

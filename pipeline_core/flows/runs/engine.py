@@ -1,7 +1,7 @@
-"""A run as a state machine: what has happened goes in, the new state and what is to be done come out.
+"""The pure state machine of runs: `advance` takes a run and events, and gives the new run and commands.
 
-No I/O. The state and the commands are written down together by the caller, who carries the commands out afterwards and may
-do so again: a task's attempt is submitted and stopped by its number. An event that was taken in already changes nothing.
+No I/O. The caller writes the new state and the commands in one transaction and carries the commands out afterwards, perhaps
+more than once: each names an attempt of a task by its number. An event that was applied before changes nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pipeline_core.states import JobState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunPlan:
-    """What stays the same during a run. Tasks are in an order in which each follows those upstream.
+    """What never changes during a run. Tasks are in topological order.
 
-    `retries` are the retries of each task after its first attempt; `logical` tasks have no job; `skipped` ones do not run.
+    `retries` counts, for some tasks, the attempts after the first; `logical` tasks have no job; `skipped` tasks do not run.
     """
 
     dag: Dag
@@ -33,7 +33,7 @@ class RunPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskRun:
-    """A task in a run. `attempt` counts jobs from 1 and is 0 before the first; `active` is whether one is under way;
+    """A task in a run. `attempt` counts jobs from 1 and is 0 before the first; `active`: its job has not ended;
     `retries_left` counts the retries that remain."""
 
     state: TaskState = TaskState.WAITING
@@ -54,13 +54,13 @@ class Run:
 
     @property
     def active(self) -> list[str]:
-        """The tasks with a job under way."""
+        """The tasks with a job that has not ended."""
         return [name for name, task in self.tasks.items() if task.active]
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The run may begin."""
+    """The run was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class JobChanged:
 
 @dataclass(frozen=True, slots=True)
 class TaskMarked:
-    """A person says that a failed or waiting task counts as succeeded or skipped."""
+    """A person marks a failed or waiting task as succeeded or skipped."""
 
     task: str
     state: TaskState
@@ -92,7 +92,7 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True)
 class RunRetried:
-    """A person has failed and stopped tasks, and what follows them, tried again in a run that has ended."""
+    """A person retries a run that has ended: its failed and stopped tasks, and those that follow them, run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class StopJob:
 
 @dataclass(frozen=True, slots=True)
 class FinishRun:
-    """The run has ended so."""
+    """The run has ended in this state."""
 
     state: RunState
     reason: str = ""
@@ -122,14 +122,15 @@ class FinishRun:
 RunEvent = RunStarted | JobChanged | TaskMarked | RunStopped | RunRetried
 RunCommand = SubmitJob | StopJob | FinishRun
 AdvanceResult = tuple[Run, tuple[RunCommand, ...]]
+"""The new run, and what has to be done."""
 
 FAIL_FAST = "not started, as another task failed"
-"""Why tasks of a run with `fail_fast` are `stopped` though nobody stopped them."""
+"""The reason of tasks that are `stopped` by `fail_fast`, not by a person."""
 
-_ENDED_BADLY = (TaskState.FAILED, TaskState.STOPPED)
+_FAILED_OR_STOPPED = (TaskState.FAILED, TaskState.STOPPED)
 _DONE = tuple(state for state in TaskState if state.done)
 _LOST = tuple(state for state in TaskState if state.lost)
-_SEEN = {
+_STATE_BY_JOB = {
     JobState.WAITING: TaskState.WAITING,
     JobState.SUSPENDED: TaskState.SUSPENDED,
     JobState.RUNNING: TaskState.RUNNING,
@@ -140,9 +141,9 @@ _SEEN = {
 
 
 def plan_run(flow: Flow, is_logical: Callable[[str], bool], only: str | None = None) -> RunPlan:
-    """The plan of a run of the flow, or of its task `only` alone, which is then not skipped.
+    """The plan of a run of the flow, or of its task `only` alone, which then runs even if it is to be skipped.
 
-    `is_logical` says of a template's name whether it runs nothing.
+    `is_logical` says whether the template of a name runs nothing.
     """
     tasks = flow.tasks.values() if only is None else [flow.tasks[only]]
     return RunPlan(
@@ -155,8 +156,8 @@ def plan_run(flow: Flow, is_logical: Callable[[str], bool], only: str | None = N
     )
 
 
-def begin(plan: RunPlan) -> Run:
-    """The run before it has started."""
+def new_run(plan: RunPlan) -> Run:
+    """A run that has not started."""
     return Run(
         plan=plan,
         tasks={
@@ -170,18 +171,15 @@ def begin(plan: RunPlan) -> Run:
 
 
 def advance(run: Run, *events: RunEvent) -> AdvanceResult:
-    """The run after the events, which are taken in together, and what is to be done.
-
-    An event that says nothing new changes nothing.
-    """
+    """Apply events to a run; the new run, which is the same object if nothing has changed, and the commands that follow."""
     changed = run
     commands: list[RunCommand] = []
     for event in events:
-        changed, further = _take(event, changed)
+        changed, further = _apply(event, changed)
         commands += further
     if changed is run:
         return run, ()
-    settled, last = _settle(changed)
+    settled, last = _start_ready_tasks(changed)
     return settled, (*commands, *last)
 
 
@@ -199,19 +197,19 @@ def can_mark(run: Run, task: str) -> bool:
 
 
 @singledispatch
-def _take(event: RunEvent, run: Run) -> AdvanceResult:
-    """The run as the event itself changes it; the same object when it changes nothing."""
+def _apply(event: RunEvent, run: Run) -> AdvanceResult:
+    """The run as the event alone changes it; the same object when it changes nothing."""
     raise TypeError(f"{type(event).__name__} is no event of a run")
 
 
-@_take.register
+@_apply.register
 def _(event: RunStarted, run: Run) -> AdvanceResult:
     return (
         (replace(run, state=RunState.RUNNING), ()) if run.state in (RunState.WAITING, RunState.BLOCKED) else (run, ())
     )
 
 
-@_take.register
+@_apply.register
 def _(event: JobChanged, run: Run) -> AdvanceResult:
     task = run.tasks.get(event.task)
     if task is None or not task.active or task.attempt != event.attempt:
@@ -219,25 +217,27 @@ def _(event: JobChanged, run: Run) -> AdvanceResult:
     if event.state is JobState.FAILED and task.retries_left and not event.non_retryable and not _halted(run):
         again = TaskRun(attempt=task.attempt + 1, active=True, retries_left=task.retries_left - 1, reason=event.reason)
         return _with(run, {event.task: again}), (SubmitJob(event.task, again.attempt),)
-    seen = replace(task, state=_SEEN[event.state], active=not event.state.final, reason=event.reason)
-    # A job that was resumed waits again; otherwise what comes late and out of order tells nothing.
-    late = task.state is TaskState.RUNNING and seen.state in (TaskState.WAITING, TaskState.SUSPENDED)
-    return (run, ()) if seen == task or late else (_with(run, {event.task: seen}), ())
+    observed = replace(task, state=_STATE_BY_JOB[event.state], active=not event.state.final, reason=event.reason)
+    # A resumed job waits again; apart from that, a running job does not go back, so the event came late.
+    late = task.state is TaskState.RUNNING and observed.state in (TaskState.WAITING, TaskState.SUSPENDED)
+    return (run, ()) if observed == task or late else (_with(run, {event.task: observed}), ())
 
 
-@_take.register
+@_apply.register
 def _(event: TaskMarked, run: Run) -> AdvanceResult:
     if event.task not in run.tasks or not event.state.done or not can_mark(run, event.task):
         return run, ()
     marked = _with(run, {event.task: replace(run.tasks[event.task], state=event.state, reason=event.reason)})
     if run.state is not RunState.FAILED:
         return marked, ()
-    # What the failure had ended goes on, unless other failures still hold it up.
-    waiting = {name: replace(task, state=TaskState.WAITING) for name, task in marked.tasks.items() if _given_up(task)}
+    # Tasks that the failure had ended wait again; other failures may end them once more.
+    waiting = {
+        name: replace(task, state=TaskState.WAITING) for name, task in marked.tasks.items() if _never_started(task)
+    }
     return replace(_with(marked, waiting), state=RunState.RUNNING, reason=""), ()
 
 
-@_take.register
+@_apply.register
 def _(event: RunStopped, run: Run) -> AdvanceResult:
     if run.state.final:
         return run, ()
@@ -251,7 +251,7 @@ def _(event: RunStopped, run: Run) -> AdvanceResult:
     return stopped, (*commands, FinishRun(RunState.STOPPED, event.reason))
 
 
-@_take.register
+@_apply.register
 def _(event: RunRetried, run: Run) -> AdvanceResult:
     if not can_retry(run):
         return run, ()
@@ -263,17 +263,17 @@ def _(event: RunRetried, run: Run) -> AdvanceResult:
     return replace(_with(run, again), state=RunState.RUNNING, reason=""), ()
 
 
-def _settle(run: Run) -> AdvanceResult:
-    """Give up what cannot start any more, start what can, and end the run when nothing is left to be done."""
+def _start_ready_tasks(run: Run) -> AdvanceResult:
+    """Start the tasks that can start, end those that cannot start any more, and end the run when no task is left."""
     if run.state is not RunState.RUNNING:
         return run, ()
-    run, ready = _passed_on(run)
+    run, ready = _propagate(run)
     commands: list[RunCommand] = []
     if not _halted(run):
         starting = ready[: max(0, run.plan.parallelism - len(run.active))]
-        begun = {name: _started(run.tasks[name]) for name in starting}
-        commands = [SubmitJob(name, task.attempt) for name, task in begun.items()]
-        run = _with(run, begun)
+        started = {name: _started(run.tasks[name]) for name in starting}
+        commands = [SubmitJob(name, task.attempt) for name, task in started.items()]
+        run = _with(run, started)
     if run.active:
         return run, tuple(commands)
     left = {
@@ -281,21 +281,21 @@ def _settle(run: Run) -> AdvanceResult:
         for name, task in run.tasks.items()
         if task.state is TaskState.WAITING
     }
-    failed = [(name, task) for name, task in run.tasks.items() if task.state in _ENDED_BADLY]
+    failed = [(name, task) for name, task in run.tasks.items() if task.state in _FAILED_OR_STOPPED]
     reason = f"task {failed[0][0]}: {failed[0][1].reason or failed[0][1].state}" if failed else ""
     state = RunState.FAILED if failed else RunState.SUCCEEDED
     return replace(_with(run, left), state=state, reason=reason), (*commands, FinishRun(state, reason))
 
 
-def _passed_on(run: Run) -> tuple[Run, list[str]]:
-    """One pass in the order of the DAG: what is given up, what logical tasks let pass, and which tasks may start."""
+def _propagate(run: Run) -> tuple[Run, list[str]]:
+    """One pass in topological order: tasks become `upstream_failed`, logical tasks succeed; the tasks that may start."""
     changed: dict[str, TaskRun] = {}
     cleared: set[str] = set()
     lost: set[str] = set()
     ready: list[str] = []
     for name, before in run.plan.dag.upstream.items():
         task = run.tasks[name]
-        # A skipped or marked task lets nothing pass before those upstream of it are done.
+        # A skipped or marked task releases those after it only when all tasks before it are done.
         cause = next((other for other in before if other in lost), None) if lost else None
         open_ = cleared.issuperset(before)
         if not task.active and task.state in (TaskState.WAITING, TaskState.UPSTREAM_FAILED):
@@ -319,10 +319,10 @@ def _started(task: TaskRun) -> TaskRun:
 
 def _halted(run: Run) -> bool:
     """Whether no further task may start, as one has failed."""
-    return run.plan.fail_fast and any(task.state in _ENDED_BADLY for task in run.tasks.values())
+    return run.plan.fail_fast and any(task.state in _FAILED_OR_STOPPED for task in run.tasks.values())
 
 
-def _given_up(task: TaskRun) -> bool:
+def _never_started(task: TaskRun) -> bool:
     """Whether a task never started because another one failed."""
     return task.state is TaskState.UPSTREAM_FAILED or (task.state is TaskState.STOPPED and task.reason == FAIL_FAST)
 

@@ -1,4 +1,4 @@
-"""What the tasks of a run wrote: the logs of their last jobs, merged."""
+"""The logs of a run: those of the last jobs of its tasks, merged by time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pipeline_core.flows.runs.taskset import CONTAINER
 from pipeline_core.jobs.logs import finished
 from pipeline_core.validation.texts import shown
 
-LOOK_SECONDS = 1.0
-"""How often a follower looks for jobs that have begun."""
+POLL_SECONDS = 1.0
+"""How often a follower reads which jobs have started."""
 
-AT_ONCE = 32
-"""Jobs that one follower listens to at a time; others have their turn when one of these has ended."""
+MAX_FOLLOWED_JOBS = 32
+"""Jobs that one follower reads at a time; the others are read when some of these have ended."""
 
 _ONLY_REPLICA = f"{CONTAINER}-0"
 
@@ -40,13 +40,13 @@ class _Line:
     text: str
 
 
-Came = queue.Queue[_Line | PipelineError]
+LineQueue = queue.Queue[_Line | PipelineError]
 
 
 def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
-    """Raises NotFound unless there is such a run that the actor sees, with such a task."""
+    """Raises NotFound unless the actor may see the run and it has the task."""
     run = session.get(RunRow, run_id)
-    if run is None or not repository.sees(actor, run):
+    if run is None or not repository.is_visible(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
     if task is not None and session.get(TaskRunRow, (run_id, identity(task))) is None:
         raise NotFound(f"The run {run_id} has no task {shown(task)}.")
@@ -55,65 +55,67 @@ def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None
 def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
     """The lines of all tasks, or of one, by time, each with its newline and, but for a single task, `task | ` before it.
 
-    With `follow`, those of jobs that run at the same time come as they are written, until the run has ended; an empty text
-    is a sign of life. Raises ClusterUnavailable.
+    With `follow`, lines of jobs that run at the same time come as they are written, until the run has ended; an empty text
+    keeps the connection alive. Raises ClusterUnavailable.
     """
-    found = _followed(run_id, task, query) if query.follow else _written(run_id, task, query)
+    found = _followed(run_id, task, query) if query.follow else _merged_logs(run_id, task, query)
     return (f"{line.text}\n" if line else "" for line in found)
 
 
-def _written(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
+def _merged_logs(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
     jobs, _, _ = _jobs(run_id, task)
-    merged = _merged([_lines(job_id, name, task is None, query) for job_id, name in jobs.items()])
-    # Each job gives its last lines; of all together, they are fewer.
+    merged = _merge([_lines(job_id, name, task is None, query) for job_id, name in jobs.items()])
+    # `tail` lines of each job were read; only the last of all these are wanted.
     return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
 
 
-def _merged(of_jobs: Iterable[Iterator[_Line | None]]) -> Iterator[_Line]:
+def _merge(of_jobs: Iterable[Iterator[_Line | None]]) -> Iterator[_Line]:
     return heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
 
 
 def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line | None]:
-    """Lines in order: what begins after a job has ended is not listened to before all of that job has come."""
-    came: Came = queue.Queue(maxsize=1000)
+    """Lines in order: a job that starts after another one has ended is read after all lines of that one."""
+    received: LineQueue = queue.Queue(maxsize=1000)
     stop = threading.Event()
-    begun: set[str] = set()
-    listeners: dict[str, threading.Thread] = {}
-    asked = query
+    started: set[str] = set()
+    readers: dict[str, threading.Thread] = {}
+    current = query
     try:
         while True:
-            jobs, ended, over = _jobs(run_id, task)
-            listeners = {job_id: listener for job_id, listener in listeners.items() if listener.is_alive()}
-            new = [] if ended & listeners.keys() else [job_id for job_id in jobs if job_id not in begun]
+            jobs, ended, run_ended = _jobs(run_id, task)
+            readers = {job_id: reader for job_id, reader in readers.items() if reader.is_alive()}
+            new = [] if ended & readers.keys() else [job_id for job_id in jobs if job_id not in started]
             if new:
-                yield from _come(came, 0)
-            # A job may have its replicas tried again.
+                yield from _drain(received, 0)
+            # While a job has not ended, its replicas may be retried.
             of_jobs = {
-                job_id: _lines(job_id, jobs[job_id], task is None, replace(asked, finished=finished(job_id, asked)))
+                job_id: _lines(job_id, jobs[job_id], task is None, replace(current, finished=finished(job_id, current)))
                 for job_id in new
             }
-            yield from _merged([of_jobs[job_id] for job_id in new if job_id in ended])
-            begun |= ended & of_jobs.keys()
-            for job_id in [job_id for job_id in new if job_id not in ended][: AT_ONCE - len(listeners)]:
-                listeners[job_id] = threading.Thread(target=_listen, args=(of_jobs[job_id], came, stop), daemon=True)
-                listeners[job_id].start()
-                begun.add(job_id)
-            # What begins later is wanted as a whole.
-            asked = replace(query, tail=None)
-            heard = not listeners and begun >= jobs.keys()
-            yield from _come(came, LOOK_SECONDS)
-            if over and heard:
+            yield from _merge([of_jobs[job_id] for job_id in new if job_id in ended])
+            started |= ended & of_jobs.keys()
+            for job_id in [job_id for job_id in new if job_id not in ended][: MAX_FOLLOWED_JOBS - len(readers)]:
+                readers[job_id] = threading.Thread(
+                    target=_read_into, args=(of_jobs[job_id], received, stop), daemon=True
+                )
+                readers[job_id].start()
+                started.add(job_id)
+            # Of jobs that start later, all lines are wanted.
+            current = replace(query, tail=None)
+            all_read = not readers and started >= jobs.keys()
+            yield from _drain(received, POLL_SECONDS)
+            if run_ended and all_read:
                 return
             yield None
     finally:
         stop.set()
 
 
-def _come(came: Came, seconds: float) -> Iterator[_Line]:
-    """What has come, and what comes until there is nothing for so long. Raises what a listener has met."""
+def _drain(received: LineQueue, seconds: float) -> Iterator[_Line]:
+    """The received lines, until none has come for so long. Raises the error of a reader."""
     while True:
         try:
-            item = came.get(timeout=seconds)
+            item = received.get(timeout=seconds)
         except queue.Empty:
             return
         if isinstance(item, PipelineError):
@@ -121,21 +123,21 @@ def _come(came: Came, seconds: float) -> Iterator[_Line]:
         yield item
 
 
-def _listen(lines: Iterator[_Line | None], came: Came, stop: threading.Event) -> None:
+def _read_into(lines: Iterator[_Line | None], received: LineQueue, stop: threading.Event) -> None:
     try:
         for line in lines:
             if stop.is_set():
                 return
             if line:
-                _put(line, came, stop)
+                _put(line, received, stop)
     except PipelineError as error:
-        _put(error, came, stop)
+        _put(error, received, stop)
 
 
-def _put(item: _Line | PipelineError, came: Came, stop: threading.Event) -> None:
+def _put(item: _Line | PipelineError, received: LineQueue, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
-            came.put(item, timeout=LOOK_SECONDS)
+            received.put(item, timeout=POLL_SECONDS)
             return
         except queue.Full:
             pass
@@ -152,7 +154,7 @@ def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[
 
 
 def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], bool]:
-    """The tasks' names by the IDs of their last jobs that have begun, in the order of the DAG; which of these have ended;
+    """The tasks' names by the IDs of their last jobs that have started, in the order of the DAG; which of these have ended;
     whether the run has."""
     query = (
         select(Job.id, TaskRunRow.name, Job.finished_at)
@@ -165,6 +167,6 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], b
         query = query.where(TaskRunRow.key == identity(task))
     with transaction() as session:
         # In this order, no job is missing once the run has ended.
-        over = session.scalar(select(RunRow.finished_at).where(RunRow.id == run_id)) is not None
+        run_ended = session.scalar(select(RunRow.finished_at).where(RunRow.id == run_id)) is not None
         rows = session.execute(query).all()
-    return {row.id: row.name for row in rows}, {row.id for row in rows if row.finished_at}, over
+    return {row.id: row.name for row in rows}, {row.id for row in rows if row.finished_at}, run_ended

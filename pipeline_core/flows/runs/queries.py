@@ -1,14 +1,16 @@
-"""Finding runs: lists, and single ones with their tasks, for those who may see them."""
+"""Reading runs for the API: lists, details with tasks, metrics and usage. Actors find only the runs that they may see."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import FlowRow, Job, Replica, RunRow, TaskAttempt, TaskRunRow
@@ -16,6 +18,7 @@ from pipeline_core.errors import NotFound
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import repository
 from pipeline_core.flows.states import RunState, TaskState, Trigger
+from pipeline_core.jobs import results
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
@@ -54,20 +57,23 @@ LATEST = and_(
 )
 """A task's last attempt."""
 
+MAX_USAGE_QUERIES = 20
+"""Running tasks of a run whose usage is read from the cluster, each by a call of its own."""
+
 _TASKS = select(*_TASK_COLUMNS).select_from(TaskRunRow).outerjoin(TaskAttempt, LATEST).order_by(TaskRunRow.position)
 
 
 def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
     """A run with its tasks, in an order in which each follows those upstream of it.
 
-    Of a debug run, the reason of its task says how to get in while it runs. Raises NotFound.
+    While a debug run is running, the reason of its task is the command that opens a shell in it. Raises NotFound.
     """
     run = visible(session, run_id, actor)
-    entry = run.trigger == Trigger.DEBUG and run.state == RunState.RUNNING
+    debugging = run.trigger == Trigger.DEBUG and run.state == RunState.RUNNING
     tasks = session.execute(_TASKS.where(TaskRunRow.run_id == run_id)).all()
     return {
         **_summary(run),
-        "tasks": [_task(task, _way_in(session, task.job_id) if entry else "") for task in tasks],
+        "tasks": [_task(task, _shell_command(session, task.job_id) if debugging else "") for task in tasks],
     }
 
 
@@ -83,7 +89,7 @@ def listing(
 ) -> tuple[list[dict[str, Any]], int]:
     """A page of runs without their tasks, the newest first, and how many there are (`count_up_to`).
 
-    `flow` is a flow's name, in either spelling; no states and no triggers leave that open.
+    `flow` is a flow's name, in either spelling; without states or triggers, runs of all of them are listed.
     """
     query = _matching(_RUNS, actor, flow, states, triggers)
     page = session.execute(query.order_by(RunRow.id.desc()).limit(limit).offset(offset))
@@ -91,9 +97,9 @@ def listing(
 
 
 def visible(session: Session, run_id: str, actor: Actor) -> Row[Any]:
-    """A run as lists have it. Raises NotFound when there is none, or it is none of this actor's business."""
+    """A run as lists have it. Raises NotFound when there is none, or the actor may not see it."""
     run: Row[Any] | None = session.execute(_RUNS.where(RunRow.id == run_id)).one_or_none()
-    if run is None or not repository.sees(actor, run):
+    if run is None or not repository.is_visible(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
     return run
 
@@ -131,12 +137,12 @@ def _summary(run: Row[Any]) -> dict[str, Any]:
     }
 
 
-def _task(task: Row[Any], way_in: str) -> dict[str, Any]:
+def _task(task: Row[Any], shell_command: str) -> dict[str, Any]:
     return {
         "name": task.name,
         "label": task.label,
         "state": task.state,
-        "reason": way_in or task.reason,
+        "reason": shell_command or task.reason,
         "jobID": task.job_id,
         "attempt": task.attempt,
         "startAt": rfc3339(task.started_at),
@@ -146,8 +152,8 @@ def _task(task: Row[Any], way_in: str) -> dict[str, Any]:
     }
 
 
-def _way_in(session: Session, job_id: str | None) -> str:
-    """The command by which one gets into a pod that runs; empty before it does."""
+def _shell_command(session: Session, job_id: str | None) -> str:
+    """How to open a shell in the running pod of a job; empty while no pod is running."""
     pod = session.execute(
         select(Replica.pod_name, Replica.container_id, Job.namespace)
         .join(Job, Job.id == Replica.job_id)
@@ -158,3 +164,44 @@ def _way_in(session: Session, job_id: str | None) -> str:
     if settings().cluster_driver == "local":
         return f"to get in, on the machine of the service: cd /proc/{pod.container_id}/cwd && sh"
     return f"to get in: kubectl exec -it -n {pod.namespace} {pod.pod_name} -- sh"
+
+
+def metrics(session: Session, run_id: str, actor: Actor) -> dict[str, list[Any]]:
+    """The metrics that the replicas of the last attempt of each task left behind, by the task's name. Raises NotFound."""
+    visible(session, run_id, actor)
+    query = (
+        select(TaskRunRow.name, TaskAttempt.job_id)
+        .outerjoin(TaskAttempt, LATEST)
+        .where(TaskRunRow.run_id == run_id)
+        .order_by(TaskRunRow.position)
+    )
+    jobs = {row.name: row.job_id or "" for row in session.execute(query)}
+    kept = results.read(session, [job_id for job_id in jobs.values() if job_id])
+    return {
+        name: [metric for result in kept.get(job_id, ()) for metric in result.metrics or []]
+        for name, job_id in jobs.items()
+    }
+
+
+def with_usage(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The detail of a run, each running task with the usage of its replicas together, as far as the cluster knows it.
+
+    It is read from the cluster, not from the database.
+    """
+    running = [task["jobID"] for task in run["tasks"] if task["state"] == TaskState.RUNNING and task["jobID"]]
+    used = {job_id: _job_usage(job_id) for job_id in running[:MAX_USAGE_QUERIES]}
+    return {**run, "tasks": [{**task, "usage": used.get(task["jobID"])} for task in run["tasks"]]}
+
+
+def _job_usage(job_id: str) -> dict[str, Any] | None:
+    try:
+        found = cluster().observe(job_id, usage=True)
+    except ClusterUnavailable:
+        return None
+    known = [replica.usage for replica in found.replicas if replica.usage] if found else []
+    if not known:
+        return None
+    return {
+        "cpuCores": round(sum(used.cpu_cores for used in known), 3),
+        "memoryBytes": sum(used.memory_bytes for used in known),
+    }

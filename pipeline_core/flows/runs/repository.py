@@ -1,7 +1,7 @@
-"""A run as it is recorded: locked, read as the engine has it, and written back, only what has changed.
+"""The repository of runs: lock a run, read it as the engine's `Run`, apply events, and write back what has changed.
 
-Whoever changes a run does so here, and holds its row meanwhile. What the engine wants done is written down in the same
-transaction, as attempts that are owed.
+Every change of a run is made here, while its row is locked. The engine's commands are written in the same transaction, as
+pending attempts, and so are the alerts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_, upda
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import wakeups
 from pipeline_core.database.models import RunRow, TaskAttempt, TaskRunRow, table
 from pipeline_core.errors import NotFound
-from pipeline_core.flows.runs import alerts, engine, run_definition
-from pipeline_core.flows.runs.cache import RunCache
+from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.runs import engine, run_definition
 from pipeline_core.flows.runs.engine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
+from pipeline_core.flows.runs.run_definition import RunCache
 from pipeline_core.flows.states import RunState, TaskState
+from pipeline_core.hooks import deliveries
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
@@ -47,19 +50,20 @@ _WRITE: TextClause = text(
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
 _INSERT_ATTEMPT = insert(_ATTEMPT)
-_BEGUN = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
-"""One that has nothing to wait for has succeeded at the moment when it begins."""
-_UNDER_WAY = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
+_STARTED = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
+"""States of runs that have started. A run without jobs succeeds in the moment when it starts."""
+_NOT_ENDED = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
 @part
-def _runs() -> RunCache[tuple[str, Run]]:
+def _cache() -> RunCache[tuple[str, Run]]:
+    """Runs by ID, each with its `tasks_version`."""
     return RunCache()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
-    """What is known of a task's job besides its state."""
+class JobDetails:
+    """What a task run takes over from its job besides the state."""
 
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -69,7 +73,7 @@ class Facts:
 def lock(session: Session, run_id: str) -> RunRow:
     """The run, locked until the transaction's end. Raises NotFound.
 
-    Whoever did not get it meanwhile (`lock_if_free`) is called again afterwards.
+    A wake-up follows the commit, for a worker that could not lock the run meanwhile (`lock_if_free`).
     """
     wakeups.after_commit(session, wakeups.RunDue(run_id))
     run = session.scalar(_LOCKED, {"run_id": run_id})
@@ -79,28 +83,28 @@ def lock(session: Session, run_id: str) -> RunRow:
 
 
 def lock_if_free(session: Session, run_id: str) -> RunRow | None:
-    """The run, locked; None when another one holds it, or there is none."""
+    """The run, locked; None when another transaction holds the lock, or there is no such run."""
     return session.scalar(_IF_FREE, {"run_id": run_id})
 
 
 def lock_visible(session: Session, run_id: str, actor: Actor) -> RunRow:
-    """The run, locked. Raises NotFound also when it is none of this actor's business."""
+    """The run, locked. Raises NotFound also when the actor may not see it."""
     run = lock(session, run_id)
-    if not sees(actor, run):
+    if not is_visible(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
     return run
 
 
-def sees(actor: Actor, run: Any) -> bool:
-    """Whether the run (or a row with its `runner` and `creator`) is this actor's business."""
+def is_visible(actor: Actor, run: Any) -> bool:
+    """Whether the actor may see the run (or a row with its `runner` and `creator`)."""
     return actor.sees(run.runner) or actor.sees(run.creator)
 
 
 def read(session: Session, run: RunRow) -> Run:
-    """The run as the engine has it."""
-    known = _runs().get(run.id)
-    if known and run.tasks_version and known[0] == run.tasks_version:
-        return known[1]
+    """The run as the engine's `Run`."""
+    cached = _cache().get(run.id)
+    if cached and run.tasks_version and cached[0] == run.tasks_version:
+        return cached[1]
     tasks = {
         key: TaskRun(state=TaskState(state), attempt=attempt, active=active, retries_left=retries_left, reason=reason)
         for key, state, attempt, active, retries_left, reason in session.execute(_TASKS.where(_TASK.c.run_id == run.id))
@@ -116,21 +120,21 @@ def apply_events(
     events: Sequence[RunEvent],
     moment: datetime,
     *,
-    known: Mapping[str, Facts] | None = None,
+    jobs: Mapping[str, JobDetails] | None = None,
 ) -> bool:
-    """Take events into a locked run, and write down what follows from them; whether that was anything.
+    """Apply events to a locked run, and write what follows from them; whether anything has changed.
 
-    `known` is what is known of the jobs of tasks.
+    `jobs` are the details of the jobs that the events are about, by task key.
     """
     before = read(session, run)
     after, commands = engine.advance(before, *events)
     if after is before:
         return False
-    _write_tasks(session, run, before, after, known or {}, moment)
-    _write_commands(session, run, commands, moment)
-    # As good as unique: a transaction that does not commit leaves a memory that nobody asks for.
+    _write_tasks(session, run, before, after, jobs or {}, moment)
+    _write_attempts(session, run, commands, moment)
+    # Random, so that the entry of a transaction that does not commit is never found in the cache.
     run.tasks_version = secrets.token_hex(8)
-    _runs().keep(run.id, (run.tasks_version, after), len(after.tasks))
+    _cache().put(run.id, (run.tasks_version, after), len(after.tasks))
     change_state(session, run, after.state, moment, reason=after.reason)
     return True
 
@@ -138,25 +142,49 @@ def apply_events(
 def change_state(
     session: Session, run: RunRow, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
 ) -> None:
-    """Write down the state of a locked run: the one place where it changes. Others may start when it has ended."""
+    """Write the state of a locked run: the only place where it changes. When it has ended, waiting runs may start."""
     previous = RunState(run.state)
     run.reason, run.blocked_by = reason, blocked_by
     if state is previous:
         return
     run.state = state
     run.finished_at = moment if state.final else None
-    if state in _BEGUN and run.started_at is None:
+    if state in _STARTED and run.started_at is None:
         run.started_at = moment
-    alerts.tell(session, run, run_definition.definition(session, run.id).flow, moment)
+    record_alert(session, run, run_definition.definition(session, run.id).flow, moment)
     if state.final:
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
+def record_alert(session: Session, run: RunRow, flow: Flow, moment: datetime) -> None:
+    """Enqueue the alert of the run's state, if the flow asks for it. Called by every transaction that changes the state."""
+    if RunState(run.state) in flow.alert_states:
+        deliveries.enqueue_alert(session, run.id, run.state, alert_body(run, flow, settings().public_url), moment)
+
+
+def alert_body(run: RunRow, flow: Flow, public_url: str) -> dict[str, Any]:
+    """The body of an alert, except what its delivery adds. Times are RFC 3339."""
+    return {
+        "run": run.id,
+        "flow": flow.name,
+        "trigger": run.trigger,
+        "executionDate": rfc3339(run.execution_date),
+        "reason": run.reason,
+        "users": list(flow.alert_users),
+        "creator": run.creator,
+        "runner": run.runner,
+        "createdAt": rfc3339(run.created_at),
+        "startAt": rfc3339(run.started_at),
+        "finishedAt": rfc3339(run.finished_at),
+        "link": f"{public_url.rstrip('/')}/v1/runs/{run.id}",
+    }
+
+
 def _write_tasks(
-    session: Session, run: RunRow, before: Run, after: Run, known: Mapping[str, Facts], moment: datetime
+    session: Session, run: RunRow, before: Run, after: Run, jobs: Mapping[str, JobDetails], moment: datetime
 ) -> None:
     rows = [
-        _row(key, before.tasks[key], task, known.get(key, Facts()), moment)
+        _row(key, before.tasks[key], task, jobs.get(key, JobDetails()), moment)
         for key, task in after.tasks.items()
         if task is not before.tasks[key] and task != before.tasks[key]
     ]
@@ -165,9 +193,9 @@ def _write_tasks(
         session.execute(_WRITE, {"run_id": run.id, **columns})
 
 
-def _row(key: str, before: TaskRun, after: TaskRun, facts: Facts, moment: datetime) -> dict[str, Any]:
+def _row(key: str, before: TaskRun, after: TaskRun, job: JobDetails, moment: datetime) -> dict[str, Any]:
     fresh = after.attempt != before.attempt or (after.state is TaskState.WAITING and not after.active)
-    own = Facts() if fresh else facts
+    own = JobDetails() if fresh else job
     return {
         "key": key,
         "state": after.state,
@@ -177,12 +205,12 @@ def _row(key: str, before: TaskRun, after: TaskRun, facts: Facts, moment: dateti
         "reason": after.reason,
         "output": own.output,
         "started_at": own.started_at,
-        "finished_at": None if after.state in _UNDER_WAY else own.finished_at or moment,
+        "finished_at": None if after.state in _NOT_ENDED else own.finished_at or moment,
         "fresh": fresh,
     }
 
 
-def _write_commands(session: Session, run: RunRow, commands: Iterable[RunCommand], moment: datetime) -> None:
+def _write_attempts(session: Session, run: RunRow, commands: Iterable[RunCommand], moment: datetime) -> None:
     due = moment + timedelta(seconds=settings().wake_after_seconds)
     submitted = [command for command in commands if isinstance(command, SubmitJob)]
     stopped = [command for command in commands if isinstance(command, StopJob)]

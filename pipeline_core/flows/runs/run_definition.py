@@ -1,38 +1,72 @@
-"""What a run was started with, which never changes: its flow, its templates, and the values that its tasks share."""
+"""Run definitions: what a run was started with and what never changes, and the cache of what belongs to runs."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
-from zoneinfo import ZoneInfo
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import RunDefinitionRow, RunRow
-from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.catalogue import Catalogue
-from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.definition.templates import RESERVED, Behaviour, canonical, read_templates
+from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition.templates import BUILT_IN_BEHAVIOURS, Behaviour, canonical_name, read_templates
+from pipeline_core.flows.notation import schedule
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.cache import RunCache
 from pipeline_core.flows.runs.engine import RunPlan, plan_run
 from pipeline_core.flows.runs.taskset import RunContext
 from pipeline_core.flows.states import Trigger
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
+MAX_CACHED_RUNS = 64
+"""Runs that a cache holds."""
+
+MAX_CACHED_TASKS = 10_000
+"""Tasks of all these runs together: runs of large flows take up megabytes each."""
+
+Value = TypeVar("Value")
+
+
+class RunCache(Generic[Value]):
+    """A bounded cache of values by the ID of a run; the oldest is dropped first. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Value] = {}
+        self._tasks: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def get(self, run_id: str) -> Value | None:
+        with self._lock:
+            return self._values.get(run_id)
+
+    def put(self, run_id: str, value: Value, tasks: int) -> None:
+        """Cache the value of a run with so many tasks; others are dropped as far as the limits ask for it."""
+        with self._lock:
+            self._drop(run_id)
+            self._values[run_id], self._tasks[run_id] = value, tasks
+            while len(self._values) > MAX_CACHED_RUNS or (
+                len(self._values) > 1 and sum(self._tasks.values()) > MAX_CACHED_TASKS
+            ):
+                self._drop(next(iter(self._values)))
+
+    def _drop(self, run_id: str) -> None:
+        self._values.pop(run_id, None)
+        self._tasks.pop(run_id, None)
+
 
 @dataclass(frozen=True)
 class RunDefinition:
-    """A run's definition. `templates` are the documents of those that were imported, by name."""
+    """What a run was started with. `templates` are the documents of imported templates, by name."""
 
     flow: Flow
     plan: RunPlan
-    facts: RunContext
+    context: RunContext
     trigger: Trigger
     request_id: str
     templates: Mapping[str, Any]
@@ -40,26 +74,28 @@ class RunDefinition:
 
     @cached_property
     def site(self) -> Site:
-        """The installation, as it is configured now."""
+        """The configuration as it is now."""
         return Site.of(settings())
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """The templates. Raises WrongParameter when the installation does not allow them any more."""
+        """The templates. Raises WrongParameter when the configuration does not allow them any more."""
         return Catalogue(read_templates(self.templates, self.site).values() if self.templates else ())
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """What variables mean in every task of the run."""
-        return {**self.facts.context(self.site), **self.global_values}
+        """The values of variables in every task of the run."""
+        return {**self.context.builtin_values(self.site), **self.global_values}
 
 
-def plan(flow: Flow, only: str | None = None) -> RunPlan:
+def run_plan(flow: Flow, only: str | None = None) -> RunPlan:
     """The plan of a run of this flow, or of its task `only` alone."""
-    return plan_run(flow, lambda name: RESERVED.get(canonical(name)) is Behaviour.LOGICAL, only)
+    return plan_run(flow, lambda name: BUILT_IN_BEHAVIOURS.get(canonical_name(name)) is Behaviour.LOGICAL, only)
 
 
-def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, execution_date: datetime) -> RunContext:
+def run_context(
+    flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, execution_date: datetime
+) -> RunContext:
     """What all tasks of a run share."""
     return RunContext(
         id=run_id,
@@ -68,26 +104,26 @@ def facts(flow: Flow, *, run_id: str, flow_id: str, creator: str, runner: str, e
         project=flow.project,
         creator=creator,
         runner=runner,
-        execution_date=execution_date.astimezone(ZoneInfo(flow.timezone)).strftime("%Y-%m-%d %H:%M:%S"),
+        execution_date=schedule.execution_date(execution_date, flow.timezone),
         timezone=flow.timezone,
     )
 
 
 @part
-def _definitions() -> RunCache[RunDefinition]:
+def _cache() -> RunCache[RunDefinition]:
     return RunCache()
 
 
 def definition(session: Session, run_id: str) -> RunDefinition:
-    """The run's definition, read once in each process. The run must be there."""
-    if known := _definitions().get(run_id):
-        return known
+    """The definition of an existing run; cached in the process."""
+    if cached := _cache().get(run_id):
+        return cached
     row = session.execute(_READ.where(RunRow.id == run_id)).one()
-    flow = documents.parse_stored(row.entry)
+    flow = parse_stored(row.entry)
     read = RunDefinition(
         flow=flow,
-        plan=plan(flow, row.only_task or None),
-        facts=facts(
+        plan=run_plan(flow, row.only_task or None),
+        context=run_context(
             flow,
             run_id=run_id,
             flow_id=row.flow_id,
@@ -100,7 +136,7 @@ def definition(session: Session, run_id: str) -> RunDefinition:
         templates=row.templates,
         global_values=row.global_values,
     )
-    _definitions().keep(run_id, read, len(flow.tasks))
+    _cache().put(run_id, read, len(flow.tasks))
     return read
 
 

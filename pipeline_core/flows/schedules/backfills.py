@@ -1,6 +1,6 @@
-"""Backfills: points of a schedule's past that are run on request, oldest first, and what a person does to them.
+"""Backfills: past points of a schedule that are run on request, oldest first: starting, stopping, resuming, reading them.
 
-A backfill is a row, and comes on by being looked at (`progress`): whatever is lost on the way, the next look finds it.
+`backfill_progress` advances them; all that it needs is in the database, so that it may be called at any time.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.documents import parse_stored
-from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.schedule import Schedule, read_moment
 from pipeline_core.flows.runs import engine, repository
 from pipeline_core.flows.schedules import backfill_progress
-from pipeline_core.flows.schedules.scheduling import LOST, schedule_cursor
+from pipeline_core.flows.schedules.scheduling import UNSUCCESSFUL, schedule_cursor
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors
 from pipeline_core.validation.texts import shown
 
 DUE = "due"
-"""How a point stands that the schedule itself is about to run."""
+"""The state, in answers, of a point that the schedule itself is about to run."""
 
 
-class Action(StrEnum):
-    """What a person may do to a backfill."""
+class BackfillOperation(StrEnum):
+    """Actions of a person on a backfill."""
 
     RESUME = "resume"
     STOP = "stop"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """A backfill that is wished for: `start` and `end` as they were given, both inclusive."""
+class BackfillRequest:
+    """A requested backfill: `start` and `end` as they were given, both inclusive."""
 
     start: str
     end: str
@@ -56,7 +55,7 @@ class Request:
     stop_on_failure: bool = False
 
     @classmethod
-    def parse(cls, raw: object) -> Request:
+    def parse(cls, raw: object) -> BackfillRequest:
         """Check a body, any JSON value. Raises MissingParameter, WrongParameter."""
         body = Body.of(raw)
         request = cls(
@@ -91,11 +90,11 @@ class Request:
 
 
 @again_if_contended
-def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
-    """Begin a backfill of a flow, or with `dry_run` say what it would be: `points` will be run, those `leftOut` not.
+def start(name: str, request: BackfillRequest, actor: Actor) -> dict[str, Any]:
+    """Start a backfill of a flow, or with `dry_run` say what it would be: `points` get runs, those in `leftOut` do not.
 
-    Left out are points that have a run, scheduled or of a backfill, that is under way or has succeeded, and those that
-    the schedule is about to run itself. Raises NotFound; WrongParameter; Conflict for a flow without a schedule, and while
+    Left out are points with a run, scheduled or of a backfill, that has not ended or has succeeded, and points that the
+    schedule is about to run itself. Raises NotFound; WrongParameter; Conflict for a flow without a schedule, and while
     another backfill of it is running.
     """
     with transaction() as session:
@@ -135,15 +134,15 @@ def start(name: str, request: Request, actor: Actor) -> dict[str, Any]:
 
 
 @again_if_contended
-def act(backfill_id: str, action: Action, actor: Actor) -> None:
-    """Stop a backfill with its runs, or let one go on that failed or was stopped; the runs that failed are retried.
+def act(backfill_id: str, action: BackfillOperation, actor: Actor) -> None:
+    """Stop a backfill and its runs, or resume one that failed or was stopped, which retries its unsuccessful runs.
 
-    To stop a stopped one, and to resume a running one, changes nothing. Raises NotFound; Conflict for one that has ended
+    Stopping a stopped one and resuming a running one changes nothing. Raises NotFound; Conflict for one that has ended
     otherwise, and while another backfill of the flow is running.
     """
     with transaction() as session:
         found = _visible(session, backfill_id, actor)
-        # Who begins or resumes a backfill holds the flow, so that there is one at a time.
+        # Starting and resuming a backfill lock the flow, so that one backfill of it is running at most.
         flow = session.scalars(select(FlowRow).where(FlowRow.id == found.flow_id).with_for_update(key_share=True)).one()
         backfill = session.scalars(
             select(Backfill)
@@ -152,9 +151,9 @@ def act(backfill_id: str, action: Action, actor: Actor) -> None:
             .execution_options(populate_existing=True)
         ).one()
         before = BackfillState(backfill.state)
-        if before is (BackfillState.STOPPED if action is Action.STOP else BackfillState.RUNNING):
+        if before is (BackfillState.STOPPED if action is BackfillOperation.STOP else BackfillState.RUNNING):
             return
-        if action is Action.STOP:
+        if action is BackfillOperation.STOP:
             _stop(session, backfill, actor)
             tag = audit.Action.BACKFILL_STOP
         else:
@@ -193,7 +192,7 @@ def _to_do_again(session: Session, backfill: Backfill) -> list[datetime]:
     return [
         point
         for point in made
-        if states.get(point) in LOST or (point not in states and (point == made[-1] or point in waited))
+        if states.get(point) in UNSUCCESSFUL or (point not in states and (point == made[-1] or point in waited))
     ]
 
 
@@ -208,18 +207,18 @@ def _refuse_second(session: Session, flow: FlowRow) -> None:
 def _taken(
     session: Session, flow: FlowRow, definition: Flow, points: list[datetime], moment: datetime
 ) -> dict[datetime, dict[str, Any]]:
-    """The points that need no run, with what makes it so: the better of two runs, or that the point is due."""
+    """The points that need no run, each with the better of its runs, or that it is due."""
     if not points:
         return {}
-    known = None if flow.paused else schedule_cursor(flow, definition)
-    due = {point: {"runID": None, "state": DUE} for point in points if known and known.owes(point, moment)}
+    cursor = None if flow.paused else schedule_cursor(flow, definition)
+    due = {point: {"runID": None, "state": DUE} for point in points if cursor and cursor.is_due(point, moment)}
     found = session.execute(
         select(RunRow.execution_date, RunRow.id, RunRow.state)
         .where(
             RunRow.flow_id == flow.id,
             RunRow.trigger.in_((Trigger.SCHEDULE, Trigger.BACKFILL)),
             RunRow.execution_date.between(points[0], points[-1]),
-            RunRow.state.not_in(LOST),
+            RunRow.state.not_in(UNSUCCESSFUL),
         )
         .order_by((RunRow.state == RunState.SUCCEEDED).asc())
     )
@@ -272,7 +271,7 @@ def _summary(backfill: Backfill, flow: FlowRow) -> dict[str, Any]:
 
 
 def _runs(session: Session, backfill: Backfill) -> dict[datetime, Mapping[str, Any]]:
-    """The runs of its points, whichever backfill has made them."""
+    """The runs of its points, whichever backfill created them."""
     if not backfill.points:
         return {}
     first, last = (parse_rfc3339(backfill.points[place]) for place in (0, -1))

@@ -1,7 +1,7 @@
-"""Making the runs that schedules owe, exactly once each, however many do so at the same time.
+"""Creating the due runs of schedules, exactly once each, even if several workers do so at the same time.
 
-All work is found in the rows of flows: `next_at` is moved on in the transaction that makes the runs, and a run is unique by
-flow and point. Whoever was killed has done all of a small batch or nothing.
+All work is found in the rows of flows: `next_at` moves on in the transaction that creates the runs, and a run is unique by
+flow and point. A worker that is killed has done all of a small batch or nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.errors import PipelineError, Unavailable
-from pipeline_core.flows.definition.documents import parse_stored
-from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.runs import admission, creation
 from pipeline_core.flows.schedules.points import LATE, ScheduleCursor
 from pipeline_core.flows.schedules.scheduling import points_with_runs, schedule_cursor
@@ -30,50 +29,50 @@ from pipeline_core.flows.states import Trigger
 
 log = structlog.get_logger(__name__)
 
-MOST_OPEN = 100
-"""So many scheduled runs of a flow may wait or run; further points are made up as those end."""
+MAX_OPEN_RUNS = 100
+"""Scheduled runs of a flow that have not ended; further points get runs as those end."""
 
 ON_TIME, BEHIND = 500, 50
-"""Flows of a round whose points have just come, and of those that have missed some. The latter are chosen by lot: each has
-its turn, and none holds up what is due now."""
+"""Flows of a round whose points have just become due, and flows of a round that are behind. The latter are chosen at random,
+so that all of them advance, and none delays what is due now."""
 
-ALONE = 40
-"""Flows that are due at the same time and for which no help is called."""
+MAX_WITHOUT_HELP = 40
+"""With more flows due at the same time, a second worker is woken up to help."""
 
-POINTS = 5
-"""Points that a flow is given runs for in a round."""
+MAX_POINTS = 5
+"""Points of a flow that get runs in a round."""
 
-BATCH = 20
-"""Flows that share a transaction."""
+FLOWS_PER_TRANSACTION = 20
+"""Flows whose runs are created in one transaction."""
 
-SEARCHED = 500
-"""Points that are looked through in a round for those without a run."""
+MAX_SEARCHED_POINTS = 500
+"""Points of a flow that a round searches for those without a run."""
 
-AGAIN_AFTER = timedelta(minutes=1)
-"""When a flow is tried again of which no run could be made."""
+RETRY_AFTER = timedelta(minutes=1)
+"""How long a flow is left alone after no run of it could be created."""
 
 
 def create_due_runs(seconds: float, *, helping: bool = False) -> int:
-    """Make the runs that are owed now, in rounds until nothing is or so much time has passed; how many were made.
+    """Create the due runs, in rounds until none is due or `seconds` have passed; how many were created.
 
-    Where many are, help is called for: `helping`, it begins at the other end. Raises Unavailable.
+    If many are due, another worker is woken up to help: `helping`, it starts at the other end. Raises Unavailable.
     """
     deadline = time.monotonic() + seconds
     made = 0
     while True:
         moment = now()
         due = find_due_flows(moment, helping=helping)
-        came_on = 0
+        advanced = 0
         for batch in _batches(list(due)):
             visited, runs_made = create_runs({flow_id: due[flow_id] for flow_id in batch}, moment)
-            came_on += visited
+            advanced += visited
             made += runs_made
-        if not came_on or time.monotonic() > deadline:
+        if not advanced or time.monotonic() > deadline:
             return made
 
 
 def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]:
-    """Flows that owe runs at the moment, in the order of their turn, and for how many points each may be given some."""
+    """The flows with due runs, in the order to create these in, and for how many points of each."""
     has_open = (
         select(func.count())
         .where(
@@ -83,45 +82,45 @@ def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]
         )
         .scalar_subquery()
     )
-    query = select(FlowRow.id, MOST_OPEN - has_open).where(
+    query = select(FlowRow.id, MAX_OPEN_RUNS - has_open).where(
         ~FlowRow.paused,
         FlowRow.next_at <= moment,
-        FlowRow.schedule_error_at.is_(None) | (FlowRow.schedule_error_at <= moment - AGAIN_AFTER),
-        has_open < MOST_OPEN,
+        FlowRow.schedule_error_at.is_(None) | (FlowRow.schedule_error_at <= moment - RETRY_AFTER),
+        has_open < MAX_OPEN_RUNS,
     )
     late = FlowRow.next_at <= moment - LATE
     order = (FlowRow.next_at, FlowRow.id)
     with transaction() as session:
         on_time = session.execute(query.where(~late).order_by(*order).limit(ON_TIME)).all()
         behind = session.execute(query.where(late).order_by(func.random()).limit(BEHIND)).all()
-        if len(on_time) > ALONE and not helping:
+        if len(on_time) > MAX_WITHOUT_HELP and not helping:
             wakeups.after_commit(session, wakeups.SchedulesDue())
     turns = (*(reversed(on_time) if helping else on_time), *behind)
-    return {flow_id: min(POINTS, room) for flow_id, room in turns}
+    return {flow_id: min(MAX_POINTS, room) for flow_id, room in turns}
 
 
 def create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
-    """Make runs of these flows, for so many points each, and move them on, in one transaction.
+    """Create runs of these flows, for so many points each, and move their `next_at` on, in one transaction.
 
-    How many of the flows were moved on, and how many runs made. A flow that another is at work on is left to it; one that
-    goes wrong is told so, and the others are done each by itself. Raises Unavailable.
+    Returns how many of the flows were moved on, and how many runs were created. A flow that another worker has locked is
+    left out. When a flow fails, its error is recorded, and the other flows are done one by one. Raises Unavailable.
     """
     try:
-        return _make_runs(due, moment)
+        return _create_runs(due, moment)
     except Unavailable:
         raise
     except Exception as error:  # noqa: BLE001
-        # Whatever is wrong with one flow, it must not hold up the others.
+        # An error of one flow must not delay the others.
         if len(due) == 1:
             (flow_id,) = due
-            _set_aside(flow_id, error, moment)
+            _record_error(flow_id, error, moment)
             return 1, 0
-    alone = [create_runs({flow_id: most}, moment) for flow_id, most in due.items()]
-    return sum(visited for visited, _ in alone), sum(made for _, made in alone)
+    one_by_one = [create_runs({flow_id: most}, moment) for flow_id, most in due.items()]
+    return sum(visited for visited, _ in one_by_one), sum(made for _, made in one_by_one)
 
 
 @again_if_contended
-def _make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
+def _create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
     query = (
         select(FlowRow)
         .where(FlowRow.id.in_(due), ~FlowRow.paused, FlowRow.next_at <= moment)
@@ -131,14 +130,14 @@ def _make_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
     # Flows and runs are written back together at the end, not one by one before each query.
     with transaction() as session, session.no_autoflush:
         flows = session.scalars(query).all()
-        made = sum(_make(session, flow, due[flow.id], moment) for flow in flows)
+        made = sum(_create_for_flow(session, flow, due[flow.id], moment) for flow in flows)
         if made:
             failpoints.reach(Point.SCHEDULE_MADE)
     return len(flows), made
 
 
 @again_if_contended
-def _set_aside(flow_id: str, error: Exception, moment: datetime) -> None:
+def _record_error(flow_id: str, error: Exception, moment: datetime) -> None:
     if isinstance(error, PipelineError):
         reason = error.message
         log.warning("no run of the schedule can be created", flow_id=flow_id, reason=reason)
@@ -151,34 +150,34 @@ def _set_aside(flow_id: str, error: Exception, moment: datetime) -> None:
         )
 
 
-def _make(session: Session, flow: FlowRow, limit: int, moment: datetime) -> int:
-    """Make at most so many runs that the flow owes, oldest first, and move it on; how many were made."""
+def _create_for_flow(session: Session, flow: FlowRow, limit: int, moment: datetime) -> int:
+    """Create at most `limit` due runs of the flow, oldest first, and move its `next_at` on; how many were created."""
     if flow.schedule_error:
         flow.schedule_error, flow.schedule_error_at = "", None
     definition = parse_stored(flow.entry)
-    known = schedule_cursor(flow, definition)
-    if known is None:
+    cursor = schedule_cursor(flow, definition)
+    if cursor is None:
         flow.next_at = None
         return 0
-    owed = list(islice(known.owed(moment), SEARCHED))
-    lacking = _lacking(session, flow, owed, moment)
-    made = [point for point in lacking[:limit] if _run(session, flow, definition, point)]
-    flow.next_at = lacking[limit] if len(lacking) > limit else _after(known, owed, moment)
+    due = list(islice(cursor.due(moment), MAX_SEARCHED_POINTS))
+    without_run = _without_run(session, flow, due, moment)
+    made = [point for point in without_run[:limit] if _create_run(session, flow, definition, point)]
+    flow.next_at = without_run[limit] if len(without_run) > limit else _next_at(cursor, due, moment)
     if made:
         admission.admit_scheduled(session, flow.id, definition)
     return len(made)
 
 
-def _lacking(session: Session, flow: FlowRow, owed: Sequence[datetime], moment: datetime) -> list[datetime]:
-    if len(owed) == 1 and owed[0] > moment - LATE:
-        # One that has only just come has none; and if it had, it would be found when the run is made.
-        return list(owed)
-    have = points_with_runs(session, flow, owed)
-    return [point for point in owed if point not in have]
+def _without_run(session: Session, flow: FlowRow, due: Sequence[datetime], moment: datetime) -> list[datetime]:
+    if len(due) == 1 and due[0] > moment - LATE:
+        # A point that has just become due has no run; if it has one, creating it finds that out.
+        return list(due)
+    have = points_with_runs(session, flow, due)
+    return [point for point in due if point not in have]
 
 
-def _run(session: Session, flow: FlowRow, definition: Flow, point: datetime) -> bool:
-    """Whether a run was made for this point; there may have been one. Its start is the caller's to see to."""
+def _create_run(session: Session, flow: FlowRow, definition: Flow, point: datetime) -> bool:
+    """Create a run for this point, unless there is one; whether it was created. The caller admits it."""
     made = creation.create(
         session,
         flow,
@@ -191,10 +190,10 @@ def _run(session: Session, flow: FlowRow, definition: Flow, point: datetime) -> 
     return made is not None
 
 
-def _after(known: ScheduleCursor, owed: Sequence[datetime], moment: datetime) -> datetime | None:
-    """Where a flow goes on that lacks no run of these points: with the last of them, when there may be more."""
-    return owed[-1] if len(owed) == SEARCHED else next(known.upcoming(moment), None)
+def _next_at(cursor: ScheduleCursor, due: Sequence[datetime], moment: datetime) -> datetime | None:
+    """The `next_at` of a flow with runs for all these points: the last of them, if there may be more."""
+    return due[-1] if len(due) == MAX_SEARCHED_POINTS else next(cursor.upcoming(moment), None)
 
 
 def _batches(flow_ids: Sequence[str]) -> list[Sequence[str]]:
-    return [flow_ids[start : start + BATCH] for start in range(0, len(flow_ids), BATCH)]
+    return [flow_ids[start : start + FLOWS_PER_TRANSACTION] for start in range(0, len(flow_ids), FLOWS_PER_TRANSACTION)]

@@ -1,4 +1,4 @@
-"""Which points of a schedule are owed a run: those that are due, and those of the past that are made up."""
+"""The points of a schedule that are due, those of the past that catch-up asks for included."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 from pipeline_core.flows.notation.schedule import Schedule
 
 LATE = timedelta(minutes=1)
-"""A point that has no run so long after its time was missed: without catch-up it gets none."""
+"""A point without a run so long after its time was missed: without catch-up it gets none."""
 
 _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduleCursor:
-    """How far a schedule has come. All instants are aware.
+    """The position of a flow in its schedule. All instants are aware.
 
-    `next_at` is the earliest point that may lack a run, `since` when the schedule was set. Points up to `replay_until` are
-    made up whatever `catchup` says.
+    `next_at` is the earliest point that may have no run yet, `since` when the schedule was set. Points up to `replay_until`
+    are due even without `catchup`.
     """
 
     schedule: Schedule
@@ -28,17 +28,17 @@ class ScheduleCursor:
     catchup: bool = True
     replay_until: datetime | None = None
 
-    def owed(self, moment: datetime) -> Iterator[datetime]:
-        """The points that are to have a run at this moment, oldest first."""
+    def due(self, moment: datetime) -> Iterator[datetime]:
+        """The points that have to have a run at this moment, oldest first."""
         for start, end in self._spans(moment):
             yield from self.schedule.between(start, end)
 
-    def owes(self, point: datetime, moment: datetime) -> bool:
-        """Whether this point of the schedule is one of those."""
+    def is_due(self, point: datetime, moment: datetime) -> bool:
+        """Whether this point of the schedule is due."""
         return any(start <= point <= end for start, end in self._spans(moment))
 
     def passed(self, moment: datetime) -> Iterator[datetime]:
-        """All points until this moment, whether they are made up or not, oldest first."""
+        """All points until this moment, due or not, oldest first."""
         return self.schedule.between(self.next_at, moment)
 
     def upcoming(self, moment: datetime) -> Iterator[datetime]:

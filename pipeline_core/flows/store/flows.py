@@ -1,7 +1,7 @@
-"""Creating, replacing, importing, exporting and deleting flows. Privileges are the caller's to check.
+"""Creating, replacing, importing, exporting and deleting flows. The caller checks privileges.
 
-Every change takes its turn first, so that changes come one after the other, and then the flow's row, which those who start
-runs of it take too. An actor who sees only its own does not find flows that others created, and may not replace them.
+Every change locks all definitions first, so that changes come one after the other, and then the flow's row, which starting
+a run of it locks too. An actor who may see only its own flows cannot find or replace flows of others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pipeline_core.database.models import Delivery, FlowRow, RunRow
 from pipeline_core.errors import Conflict, Forbidden, WrongParameter
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
-from pipeline_core.flows.definition.documents import Creators, Definition, parse_stored
+from pipeline_core.flows.definition.documents import Creators, FlowDefinition
+from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import scheduling
@@ -34,7 +35,7 @@ from pipeline_core.validation.texts import shown
 def create(session: Session, raw: object, actor: Actor) -> str:
     """Create a flow from one entry of an import document, parsed JSON; its name.
 
-    Raises WrongParameter or MissingParameter with everything that is wrong in `errors`; Conflict when there is a flow of
+    Raises WrongParameter or MissingParameter with all validation errors; Conflict when there is a flow of
     that name.
     """
     definition = _read_entry(session, raw, actor)
@@ -45,26 +46,26 @@ def create(session: Session, raw: object, actor: Actor) -> str:
 
 
 def replace(session: Session, name: str, raw: object, actor: Actor) -> None:
-    """Put another definition in the place of a flow's; its creator stays, and so do its runs, with what they began with.
+    """Replace a flow's definition; its creator stays, and so do its runs, with the definition they were started with.
 
-    Raises WrongParameter or MissingParameter with everything that is wrong in `errors`, NotFound.
+    Raises WrongParameter or MissingParameter with all validation errors, NotFound.
     """
     definition = _read_entry(session, raw, actor)
     if definition.flow.key != identity(name):
         problem = f"is {shown(definition.flow.name)}, which does not agree with the path's {shown(name)}"
         raise WrongParameter(f"pipeline.name: {problem}", errors={"pipeline.name": [problem]})
-    row = _own(session, name, actor)
+    row = _lock_visible(session, name, actor)
     # The document's key is as it was imported: an entry has none.
     _replace(session, row, definition, row.document_key, actor, imported=False)
 
 
 def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
-    """Take in the flows of an import document, parsed JSON, all of them or none; their names, in its order.
+    """Import the flows of an import document, parsed JSON, all of them or none; their names, in its order.
 
-    A flow that is there is replaced, as by `replace`; schedules that are new or have changed come in paused. Raises
-    WrongParameter or MissingParameter with everything that is wrong in `errors`; Forbidden for another's flow.
+    An existing flow is replaced, as by `replace`; schedules that are new or have changed are paused. Raises
+    WrongParameter or MissingParameter with all validation errors; Forbidden for another's flow.
     """
-    lookup.take_turn(session)
+    lookup.lock_definitions(session)
     site = Site.of(settings())
     definitions = documents.read_document(raw, lookup.catalogue(session, site), site, _creators(session, actor))
     rows = _by_key(session, list(definitions))
@@ -80,25 +81,25 @@ def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
 
 
 def export(session: Session, names: Sequence[str], actor: Actor) -> dict[str, Any]:
-    """The import document of these flows, in this order, or of all by name. Raises NotFound for a name that is none."""
+    """The import document of these flows, in this order, or of all by name. Raises NotFound for an unknown name."""
     if names:
         rows = [lookup.visible(session, name, actor) for name in dict.fromkeys(map(identity, names))]
     else:
-        rows = list(session.scalars(select(FlowRow).where(*_seen(actor)).order_by(FlowRow.key.collate("C"))))
-    return documents.document((row.document_key, row.entry) for row in rows)
+        rows = list(session.scalars(select(FlowRow).where(*_visible_to(actor)).order_by(FlowRow.key.collate("C"))))
+    return {row.document_key: row.entry for row in rows}
 
 
 def delete(session: Session, name: str, actor: Actor) -> None:
     """Delete a flow with the history of its runs. Raises NotFound; Conflict while a run of it has not ended."""
-    lookup.take_turn(session)
-    # Also keeps everybody from starting a run of it: a run's row holds on to the flow's.
-    row = _own(session, name, actor)
+    lookup.lock_definitions(session)
+    # The lock also prevents new runs: a run's row references the flow's.
+    row = _lock_visible(session, name, actor)
     runs = RunRow.flow_id == row.id
     session.execute(sql_delete(Delivery).where(Delivery.subject_id.in_(select(RunRow.id).where(runs))))
     session.execute(sql_delete(RunRow).where(runs, RunRow.finished_at.is_not(None)))
     if session.scalar(select(exists().where(runs))):
         raise Conflict(f"The flow {shown(row.document_key)} has runs that have not ended; stop them first.")
-    audit.record(session, actor, Action.FLOW_DELETE, row.key, before=_noted(row))
+    audit.record(session, actor, Action.FLOW_DELETE, row.key, before=_audit_fields(row))
     session.delete(row)
 
 
@@ -115,7 +116,7 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
         *(pipeline[name].as_string().label(name) for name in ("name", "describe", "project")),
         *(pipeline[name].as_string().label(name) for name in ("schedule_type", "cron_time", "timezone")),
         func.json_array_length(FlowRow.entry["tasks"]).label("tasks"),
-    ).where(*_seen(actor))
+    ).where(*_visible_to(actor))
     rows = session.execute(query.order_by(FlowRow.key.collate("C")).limit(limit).offset(offset))
     found = [
         {
@@ -134,17 +135,17 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
         }
         for row in rows
     ]
-    return found, count_up_to(session, select(FlowRow.id).where(*_seen(actor)))
+    return found, count_up_to(session, select(FlowRow.id).where(*_visible_to(actor)))
 
 
-def _read_entry(session: Session, raw: object, actor: Actor) -> Definition:
-    lookup.take_turn(session)
+def _read_entry(session: Session, raw: object, actor: Actor) -> FlowDefinition:
+    lookup.lock_definitions(session)
     site = Site.of(settings())
     return documents.read_entry(raw, lookup.catalogue(session, site), site, _creators(session, actor))
 
 
 def _creators(session: Session, actor: Actor) -> Creators:
-    """Who created a flow; the actor, where it is new."""
+    """The creator of a stored flow; the actor, for a new one."""
 
     def creator(key: str) -> str:
         return session.scalar(select(FlowRow.creator).where(FlowRow.key == key)) or actor.name
@@ -152,8 +153,8 @@ def _creators(session: Session, actor: Actor) -> Creators:
     return creator
 
 
-def _own(session: Session, name: str, actor: Actor) -> FlowRow:
-    """The flow, for a change: nobody else changes it or starts a run of it until the transaction ends."""
+def _lock_visible(session: Session, name: str, actor: Actor) -> FlowRow:
+    """The flow, locked: no other transaction changes it or starts a run of it until this one ends."""
     lookup.visible(session, name, actor)
     return _by_key(session, [identity(name)])[identity(name)]
 
@@ -164,7 +165,7 @@ def _by_key(session: Session, keys: Sequence[str]) -> dict[str, FlowRow]:
     return {row.key: row for row in session.scalars(query.execution_options(populate_existing=True))}
 
 
-def _add(session: Session, definition: Definition, actor: Actor, *, imported: bool) -> None:
+def _add(session: Session, definition: FlowDefinition, actor: Actor, *, imported: bool) -> None:
     moment = now()
     row = FlowRow(
         id=new_flow_id(moment),
@@ -178,24 +179,24 @@ def _add(session: Session, definition: Definition, actor: Actor, *, imported: bo
     )
     scheduling.apply_definition(row, None, definition.flow, moment, imported=imported)
     session.add(row)
-    audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_noted(row))
+    audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_audit_fields(row))
 
 
 def _replace(
-    session: Session, row: FlowRow, definition: Definition, document_key: str, actor: Actor, *, imported: bool
+    session: Session, row: FlowRow, definition: FlowDefinition, document_key: str, actor: Actor, *, imported: bool
 ) -> None:
     moment = now()
-    before, noted = parse_stored(row.entry), _noted(row)
+    before, audited = parse_stored(row.entry), _audit_fields(row)
     row.document_key, row.entry, row.updated_at = document_key, definition.entry, moment
     scheduling.apply_definition(row, before, definition.flow, moment, imported=imported)
-    audit.record(session, actor, Action.FLOW_REPLACE, row.key, before=noted, after=_noted(row))
+    audit.record(session, actor, Action.FLOW_REPLACE, row.key, before=audited, after=_audit_fields(row))
 
 
-def _noted(row: FlowRow) -> dict[str, Any]:
-    """What the audit log has of a flow: its texts may hold what is nobody's business."""
+def _audit_fields(row: FlowRow) -> dict[str, Any]:
+    """What the audit log has of a flow: not its texts, which may contain secrets."""
     pipeline = row.entry["pipeline"]
     return {"tasks": len(row.entry["tasks"]), "cronTime": pipeline.get("cron_time") or None, "paused": row.paused}
 
 
-def _seen(actor: Actor) -> list[ColumnElement[bool]]:
+def _visible_to(actor: Actor) -> list[ColumnElement[bool]]:
     return [FlowRow.creator == actor.name] if actor.own_only else []

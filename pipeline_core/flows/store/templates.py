@@ -1,7 +1,7 @@
-"""Importing, showing and deleting templates. Privileges are the caller's to check.
+"""Importing, showing and deleting templates. The caller checks privileges.
 
-A template is stored under the name that it is known by; an import adds a revision, and a run goes on with the documents
-that it began with.
+A template is stored under its canonical name. An import adds a revision; runs continue with the documents that they were
+started with.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from pipeline_core.database.models import FlowRow, TemplateRevision
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows.definition.catalogue import BUILT_IN
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS
-from pipeline_core.flows.definition.templates import ALIASES, canonical, read_templates
-from pipeline_core.flows.lookup import take_turn, template_documents
+from pipeline_core.flows.definition.templates import ALIASES, canonical_name, read_templates
+from pipeline_core.flows.lookup import lock_definitions, template_documents
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
 SHOWN_FLOWS = 5
-"""Flows that a refusal names."""
+"""Flows that an error message names."""
 
 
 def import_templates(session: Session, raw: object, actor: Actor) -> list[str]:
-    """Take in the templates of a document `{name: template, …}`, parsed JSON, all of them or none; their names.
+    """Import the templates of a document `{name: template, …}`, parsed JSON, all of them or none; their names.
 
-    Raises WrongParameter or MissingParameter with everything that is wrong in `errors`.
+    Raises WrongParameter or MissingParameter with all validation errors.
     """
     names = list(read_templates(raw, Site.of(settings())))
     assert isinstance(raw, dict)
-    take_turn(session)
+    lock_definitions(session)
     for name in names:
-        _revise(session, canonical(name), raw[name], Action.TEMPLATE_IMPORT, actor)
+        _revise(session, canonical_name(name), raw[name], Action.TEMPLATE_IMPORT, actor)
     return names
 
 
@@ -53,7 +53,7 @@ def documents(session: Session) -> dict[str, Mapping[str, Any]]:
 def document(session: Session, name: str) -> Mapping[str, Any]:
     """One template, in the layout that it is imported in. Raises NotFound."""
     try:
-        return documents(session)[canonical(name)]
+        return documents(session)[canonical_name(name)]
     except KeyError:
         raise _no_template(name) from None
 
@@ -63,8 +63,8 @@ def delete(session: Session, name: str, actor: Actor) -> None:
 
     Raises NotFound; Conflict while a flow uses it, and for one that is built in and was not imported.
     """
-    take_turn(session)
-    known = canonical(name)
+    lock_definitions(session)
+    known = canonical_name(name)
     if known not in template_documents(session):
         if known in BUILT_IN:
             raise Conflict(f"The template {shown(name)} is built in, and nobody has imported another; it stays.")

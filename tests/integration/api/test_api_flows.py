@@ -16,7 +16,7 @@ from sqlalchemy import select
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, TemplateRevision
-from pipeline_core.flows.definition.documents import written
+from pipeline_core.flows.definition.documents import dump_document
 from pipeline_core.flows.store import flows as flow_store
 from pipeline_core.flows.store import templates as template_store
 from pipeline_core.settings import Settings
@@ -78,7 +78,7 @@ def test_a_document_that_is_imported_is_exported_as_the_same_bytes(admin: Any, n
         assert imported == {"flows": [each["pipeline"]["name"] for each in document.values()]}
         answer = admin("GET", f"/v1/flows/export?names={','.join(document)}")
         document = json.loads(answer.text)["payload"]
-        assert written(document) == text
+        assert dump_document(document) == text
 
 
 @pytest.mark.usefixtures("site")

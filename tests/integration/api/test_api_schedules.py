@@ -14,7 +14,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow
-from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.schedules.scheduling import apply_definition
 from tests.integration.api.conftest import Client
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, RunRow, TaskAttempt, TaskRunRow
 from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
-from pipeline_core.flows.runs import admission, steps
+from pipeline_core.flows.runs import admission, progress
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import Settings
 from pipeline_core.states import JobState
@@ -36,7 +36,7 @@ class Engine:
         while self.noted:
             match self.noted.pop(0):
                 case RunDue(run_id):
-                    steps.advance(run_id)
+                    progress.advance(run_id)
                 case FlowDue(flow_id):
                     admission.admit(flow_id)
 

@@ -13,7 +13,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Job, RunRow, RunSignal, TaskAttempt, TemplateRevision
 from pipeline_core.database.wakeups import FlowDue, RunDue
-from pipeline_core.flows.runs import admission, attempts, control, ports, steps
+from pipeline_core.flows.runs import admission, attempts, control, progress
 from pipeline_core.jobs import lifecycle
 from pipeline_core.runtime import restart
 from pipeline_core.states import JobState
@@ -43,7 +43,7 @@ def test_many_at_once_submit_each_task_once(engine: Engine) -> None:
         flow_id = session.get_one(RunRow, run_id).flow_id
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(admission.admit, [flow_id] * 8))
-        list(pool.map(steps.advance, [run_id] * 16))
+        list(pool.map(progress.advance, [run_id] * 16))
     assert jobs_by_name(run_id) == Counter({f"crowd-{task}": 1 for task in WIDE})
 
 
@@ -58,7 +58,7 @@ def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
             job = lifecycle.lock(session, job_id)
             lifecycle.transition(session, job, JobState.RUNNING, reason="")
             lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
-        steps.advance(run_id)
+        progress.advance(run_id)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, WIDE))
@@ -75,7 +75,7 @@ def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     before = stands(engine, run_id)
     for _ in range(3):
-        steps.advance(run_id)
+        progress.advance(run_id)
         admission.admit(engine.run(run_id).flow_id)
     assert stands(engine, run_id) == before
     assert set(jobs_by_name(run_id).values()) == {1}
@@ -109,7 +109,7 @@ def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
     flow = store(flow_entry("lost", {"a": []}))
     run_id = begin(flow)
     engine.noted.clear()
-    assert FlowDue(flow.id) in admission.waiting(100)
+    assert FlowDue(flow.id) in admission.flows_with_waiting_runs(100)
     admission.admit(flow.id)
     engine.noted.clear()
     assert RunDue(run_id) not in attempts.due(100)
@@ -117,39 +117,23 @@ def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:
         session.execute(update(TaskAttempt).where(TaskAttempt.run_id == run_id).values(due_at=now()))
     assert RunDue(run_id) in attempts.due(100)
     assert RunDue(run_id) not in attempts.due(100)
-    steps.advance(run_id)
+    progress.advance(run_id)
     engine.noted.clear()
     with transaction() as session:
         job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
         lifecycle.transition(session, job, JobState.RUNNING, reason="")
     engine.noted.clear()
-    assert RunDue(run_id) not in steps.unheard(100)
+    assert RunDue(run_id) not in progress.stale_signals(100)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunDue(run_id) in steps.unheard(100)
+    assert RunDue(run_id) in progress.stale_signals(100)
     control.stop(run_id, ADMIN)
     control.clear(run_id, ADMIN)
     with transaction() as session:
         session.execute(update(RunSignal).values(at=job.created_at.replace(year=2020)))
-    assert RunDue(run_id) not in steps.unheard(100)
+    assert RunDue(run_id) not in progress.stale_signals(100)
     with transaction() as session:
         assert session.scalars(select(RunSignal)).all() == []
-
-
-@pytest.mark.parametrize(
-    ("taken", "count", "found"),
-    [
-        ([], 2, [10, 11]),
-        ([10], 2, [11, 12]),
-        ([11], 2, [12, 13]),
-        ([11], 1, [10]),
-        ([10, 12, 13], 2, []),
-        ([5, 9, 10, 11, 99], 2, [12, 13]),
-        ([], 5, []),
-    ],
-)
-def test_the_first_free_ports_in_a_row_are_lent(taken: list[int], count: int, found: list[int]) -> None:
-    assert list(ports.gap(taken, count, range(10, 14))) == found
 
 
 def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,5 +156,5 @@ def test_no_two_live_jobs_share_a_port(engine: Engine, monkeypatch: pytest.Monke
     assert engine.jobs(run_id, "c") == [], "something of the job may be left in the cluster"
     with transaction() as session:
         session.get_one(Job, engine.jobs(run_id, "a")[0]).cleanup = Cleanup.DONE
-    steps.advance(run_id)
+    progress.advance(run_id)
     assert len(engine.jobs(run_id, "c")) == 1

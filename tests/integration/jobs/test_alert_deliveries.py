@@ -15,8 +15,8 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id, new_run_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, FlowRow, RunRow
-from pipeline_core.flows.definition.documents import parse_stored
-from pipeline_core.flows.runs import alerts as run_alerts
+from pipeline_core.flows.definition.flow import parse_stored
+from pipeline_core.flows.runs import repository
 from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import deliveries
 from pipeline_core.hooks.sending import deliver
@@ -74,7 +74,7 @@ def comes_to(run_id: str, state: RunState) -> None:
     with transaction() as session:
         run = session.get_one(RunRow, run_id)
         run.state = state
-        run_alerts.tell(session, run, parse_stored(ENTRY), now())
+        repository.record_alert(session, run, parse_stored(ENTRY), now())
 
 
 def deliver_due() -> list[DeliveryStatus | None]:

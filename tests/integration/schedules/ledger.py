@@ -14,7 +14,7 @@ from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.documents import parse_stored
+from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.runs import admission, engine, repository
 from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
 from pipeline_core.flows.states import RunState, Trigger

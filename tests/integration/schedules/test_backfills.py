@@ -15,7 +15,7 @@ from pipeline_core.database.models import AuditEntry, RunDefinitionRow, TaskAtte
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.runs import control
 from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
-from pipeline_core.flows.schedules.backfills import Action, Request
+from pipeline_core.flows.schedules.backfills import BackfillOperation, BackfillRequest
 from pipeline_core.flows.states import Trigger
 from pipeline_core.states import JobState
 from tests.clock import TestClock
@@ -25,8 +25,8 @@ DAILY = {"cron": "0 0 * * *"}
 DAYS = ["20 00:00", "21 00:00", "22 00:00", "23 00:00"]
 
 
-def request(start: str = "2026-02-20 00:00:00", end: str = "2026-02-23 00:00:00", **options: bool) -> Request:
-    return Request(start=start, end=end, **options)
+def request(start: str = "2026-02-20 00:00:00", end: str = "2026-02-23 00:00:00", **options: bool) -> BackfillRequest:
+    return BackfillRequest(start=start, end=end, **options)
 
 
 def begin(name: str = "sales", **options: Any) -> str:
@@ -153,7 +153,7 @@ def test_a_failure_stops_a_backfill_that_is_to_stop_and_a_resume_retries_it_and_
         ledger.advance("sales")
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:2], "nothing later starts after a failure"
 
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     assert states(backfill_id) == ["succeeded", "running", "waiting", "waiting"]
     assert detail(backfill_id)["points"][1]["runID"] == failed, "the same run"
     let_end(ledger, OK)
@@ -167,7 +167,7 @@ def test_a_point_may_fail_again_after_a_resume(ledger: Ledger) -> None:
     backfill_id = begin(stop_on_failure=True)
     let_end(ledger, BAD)
     for _ in range(2):
-        backfills.act(backfill_id, Action.RESUME, ADA)
+        backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
         assert state(backfill_id) == "running"
         let_end(ledger, BAD)
         assert (state(backfill_id), states(backfill_id)[:2]) == ("failed", ["failed", "waiting"])
@@ -180,7 +180,7 @@ def test_a_backfill_goes_on_after_failures_and_says_at_its_end_how_many(ledger: 
     found = detail(backfill_id)
     assert (found["state"], found["reason"]) == ("failed", "2 of 4 points failed")
     assert states(backfill_id) == ["failed", "succeeded", "failed", "succeeded"]
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     assert states(backfill_id) == ["running", "succeeded", "failed", "succeeded"], "no more at a time than allowed"
     let_end(ledger, OK, OK)
     assert (state(backfill_id), set(states(backfill_id))) == ("succeeded", {"succeeded"})
@@ -193,7 +193,7 @@ def test_a_run_that_was_retried_by_hand_needs_no_retry(ledger: Ledger) -> None:
     control.retry(detail(backfill_id)["points"][0]["runID"], ADA)
     let_end(ledger, OK)
     assert state(backfill_id) == "failed", "until it is resumed"
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:2]
 
 
@@ -203,7 +203,7 @@ def test_a_failed_run_that_was_cleared_is_made_anew_by_a_resume(ledger: Ledger) 
     let_end(ledger, OK, BAD)
     nothing_owed()
     control.clear(detail(backfill_id)["points"][1]["runID"], ADA)
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:2]
     let_end(ledger, OK, OK, OK)
     assert (state(backfill_id), set(states(backfill_id))) == ("succeeded", {"succeeded"})
@@ -219,14 +219,14 @@ def test_a_stopped_backfill_stops_its_runs_and_can_go_on(ledger: Ledger) -> None
     ledger.add("sales", max_active_runs=2, **DAILY)
     backfill_id = begin()
     ledger.admit("sales")
-    backfills.act(backfill_id, Action.STOP, ADA)
+    backfills.act(backfill_id, BackfillOperation.STOP, ADA)
     found = detail(backfill_id)
     assert (found["state"], found["reason"]) == ("stopped", "stopped by ada")
     assert states(backfill_id) == ["stopped", "stopped", "waiting", "waiting"]
     ledger.advance("sales")
     assert len(ledger.runs("sales", Trigger.BACKFILL)) == 2
-    backfills.act(backfill_id, Action.STOP, ADA)
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.STOP, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     let_end(ledger, OK, OK)
     assert (state(backfill_id), set(states(backfill_id))) == ("succeeded", {"succeeded"})
 
@@ -236,14 +236,14 @@ def test_what_has_ended_cannot_be_stopped_nor_what_has_succeeded_resumed(ledger:
     failed = begin(stop_on_failure=True)
     let_end(ledger, BAD)
     with pytest.raises(Conflict, match="has failed"):
-        backfills.act(failed, Action.STOP, ADA)
-    backfills.act(failed, Action.RESUME, ADA)
-    backfills.act(failed, Action.RESUME, ADA)
+        backfills.act(failed, BackfillOperation.STOP, ADA)
+    backfills.act(failed, BackfillOperation.RESUME, ADA)
+    backfills.act(failed, BackfillOperation.RESUME, ADA)
     let_end(ledger, OK, OK, OK, OK)
     with pytest.raises(Conflict, match="has succeeded"):
-        backfills.act(failed, Action.RESUME, ADA)
+        backfills.act(failed, BackfillOperation.RESUME, ADA)
     with pytest.raises(NotFound):
-        backfills.act("b0", Action.STOP, ADA)
+        backfills.act("b0", BackfillOperation.STOP, ADA)
 
 
 def test_a_flow_has_one_backfill_at_a_time(ledger: Ledger) -> None:
@@ -254,10 +254,10 @@ def test_a_flow_has_one_backfill_at_a_time(ledger: Ledger) -> None:
         begin()
     assert backfills.start("sales", request(dry_run=True), ADA)["points"]
     begin("other")
-    backfills.act(first, Action.STOP, ADA)
+    backfills.act(first, BackfillOperation.STOP, ADA)
     second = begin()
     with pytest.raises(Conflict, match=second):
-        backfills.act(first, Action.RESUME, ADA)
+        backfills.act(first, BackfillOperation.RESUME, ADA)
 
 
 def test_of_many_backfills_begun_at_once_one_begins(ledger: Ledger) -> None:
@@ -366,7 +366,7 @@ def test_a_run_that_cannot_be_made_ends_the_backfill_and_it_can_be_resumed(ledge
     assert found["state"] == "failed"
     assert found["reason"].startswith("A run could not be made: tasks")
     ledger.change("sales", entry=flow.entry)
-    backfills.act(backfill_id, Action.RESUME, ADA)
+    backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
     let_end(ledger, OK, OK, OK)
     assert (state(backfill_id), set(states(backfill_id))) == ("succeeded", {"succeeded"})
 
@@ -377,7 +377,7 @@ def test_who_sees_only_its_own_sees_backfills_that_it_runs_and_those_of_its_flow
     backfill_id = backfills.start("sales", request(), bob)["backfillID"]
     assert detail(backfill_id, ada)["runner"] == "bob"
     assert detail(backfill_id, Actor(name="bob", own_only=True))["id"] == backfill_id
-    for act in (lambda: detail(backfill_id, eve), lambda: backfills.act(backfill_id, Action.STOP, eve)):
+    for act in (lambda: detail(backfill_id, eve), lambda: backfills.act(backfill_id, BackfillOperation.STOP, eve)):
         with pytest.raises(NotFound):
             act()
 
@@ -387,7 +387,7 @@ def test_backfills_are_listed_the_newest_first_and_audited(ledger: Ledger, clock
     made = []
     for _ in range(3):
         made.append(begin())
-        backfills.act(made[-1], Action.STOP, ADA)
+        backfills.act(made[-1], BackfillOperation.STOP, ADA)
         clock.move(seconds=1)
     with transaction() as session:
         page, total = backfills.listing(session, "sales", ADA, limit=2, offset=0)

@@ -13,7 +13,7 @@ from pipeline_core.database import transaction, wakeups
 from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import creation
 from pipeline_core.flows.schedules import firing
-from pipeline_core.flows.schedules.firing import AGAIN_AFTER, MOST_OPEN, POINTS, create_runs, find_due_flows
+from pipeline_core.flows.schedules.firing import MAX_OPEN_RUNS, MAX_POINTS, RETRY_AFTER, create_runs, find_due_flows
 from pipeline_core.flows.states import Trigger
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import Ledger, entry, utc
@@ -84,13 +84,13 @@ def test_a_clock_that_is_set_back_repeats_nothing_and_one_that_goes_on_misses_no
 
 def test_missed_points_are_made_up_oldest_first_and_in_order(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales", cron="0 * * * *")
-    clock.move(hours=POINTS * 2 + 1)
+    clock.move(hours=MAX_POINTS * 2 + 1)
     due = find_due_flows(clock.moment)
-    assert create_runs(due, clock.moment) == (1, POINTS)
-    assert ledger.points("sales") == [f"01 {hour}:00" for hour in range(13, 13 + POINTS)]
+    assert create_runs(due, clock.moment) == (1, MAX_POINTS)
+    assert ledger.points("sales") == [f"01 {hour}:00" for hour in range(13, 13 + MAX_POINTS)]
     while ledger.tick():
         pass
-    assert len(ledger.points("sales")) == POINTS * 2 + 1
+    assert len(ledger.points("sales")) == MAX_POINTS * 2 + 1
 
 
 def test_the_start_is_inclusive_and_reaches_into_the_past(ledger: Ledger, clock: TestClock) -> None:
@@ -131,7 +131,7 @@ def test_a_flow_with_ten_thousand_missed_points_holds_up_no_other(ledger: Ledger
     for flow_id, most in due.items():
         create_runs({flow_id: most}, moment)
     assert all(ledger.points(name) == ["01 12:01"] for name in names)
-    assert len(ledger.points("behind")) == len(ledger.points("also-behind")) == POINTS
+    assert len(ledger.points("behind")) == len(ledger.points("also-behind")) == MAX_POINTS
 
 
 def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
@@ -156,12 +156,12 @@ def test_missed_points_are_made_up_no_faster_than_runs_end(ledger: Ledger, clock
     ledger.add("behind", cronjob_start_time="2026-02-20 00:00:00", max_active_runs=3)
     while ledger.tick(1):
         pass
-    assert len(ledger.runs("behind")) == MOST_OPEN
+    assert len(ledger.runs("behind")) == MAX_OPEN_RUNS
     ledger.admit("behind")
     ledger.end_running("behind")
     while ledger.tick(1):
         pass
-    assert Counter(ledger.states("behind")) == {"succeeded": 3, "running": 3, "waiting": MOST_OPEN - 3}
+    assert Counter(ledger.states("behind")) == {"succeeded": 3, "running": 3, "waiting": MAX_OPEN_RUNS - 3}
     assert ledger.points("behind")[:2] == ["20 00:00", "20 00:01"]
 
 
@@ -197,7 +197,7 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
         assert ledger.points("sales") == []
         assert ledger.row("sales").fault == "A run could not be made: KeyError."
     assert ledger.tick() == 0, "not at once"
-    clock.move(seconds=AGAIN_AFTER.total_seconds())
+    clock.move(seconds=RETRY_AFTER.total_seconds())
     assert ledger.tick() == 1
     assert ledger.points("sales") == ["01 12:10"]
     assert ledger.row("sales").fault == ""

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
-from pipeline_core.flows.runs import control, metrics
+from pipeline_core.flows.runs import control, queries
 from pipeline_core.flows.states import Trigger
 from tests.builders import flow_entry
 from tests.flows import at_home_in, begin, run_of, store, wait_run, wait_task
@@ -106,7 +106,7 @@ def test_what_a_task_writes_to_output_is_handed_on(here: Installation, tmp_path:
     assert got.read_text() == "sum 42|\n"
     assert run["tasks"]["first-one"]["output"] == "sum 42"
     with transaction() as session:
-        found = metrics.by_task(session, run_id, ADMIN)
+        found = queries.metrics(session, run_id, ADMIN)
     assert found == {"first-one": [{"metric_type": "echart", "option": {"x": 1}}], "left": [], "b": []}
 
 

@@ -51,7 +51,7 @@ CASES = [
 
 @pytest.mark.parametrize(("what", "course", "moment", "points"), CASES, ids=[case[0] for case in CASES])
 def test_points_are_owed_a_run(what: str, course: ScheduleCursor, moment: float, points: list[float]) -> None:
-    assert list(course.owed(at(moment))) == [at(point) for point in points]
+    assert list(course.due(at(moment))) == [at(point) for point in points]
 
 
 @given(
@@ -65,9 +65,9 @@ def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
     next_at: int, since: int, catchup: bool, replay_until: float | None, moment: float
 ) -> None:
     known = cursor(next_at, since, catchup=catchup, replay_until=replay_until)
-    owed, passed = list(known.owed(at(moment))), list(known.passed(at(moment)))
+    owed, passed = list(known.due(at(moment))), list(known.passed(at(moment)))
     assert owed == sorted(set(owed))
-    assert owed == [point for point in passed if known.owes(point, at(moment))]
+    assert owed == [point for point in passed if known.is_due(point, at(moment))]
     assert not catchup or owed == passed
     assert all(point <= at(moment) for point in owed)
 
@@ -76,7 +76,7 @@ def test_without_catch_up_a_long_past_costs_nothing() -> None:
     long_ago = ScheduleCursor(
         schedule=Schedule("* * * * *"), next_at=DAY.replace(year=1970), since=DAY.replace(year=1970), catchup=False
     )
-    assert list(long_ago.owed(DAY)) == [DAY - LATE, DAY]
+    assert list(long_ago.due(DAY)) == [DAY - LATE, DAY]
 
 
 def test_what_comes_next_is_after_the_moment_and_not_before_the_start() -> None:

@@ -8,11 +8,10 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import read_document, read_entry
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.definition.preparation import global_values, prepare
+from pipeline_core.flows.definition.preparation import global_env_values, prepare
 from pipeline_core.flows.definition.templates import read_templates
-from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.taskset import RunContext, build, leased_ports
+from pipeline_core.flows.runs.taskset import RunContext, build, ports_to_lease
 from pipeline_core.taskset.schema import check
 from tests.unit.flows.flow_cases import case, site
 
@@ -37,9 +36,9 @@ def made(
     """The TaskSet of a task of the flow, in a run of it."""
     run, task = run_of(flow), flow.tasks[name]
     template = CATALOGUE.find(task.template)
-    known = run.context(site)
-    values = global_values(flow, known)
-    prepared = prepare(task, template, {**known, **values}, outputs or {}, run.creator, site)
+    builtin = run.builtin_values(site)
+    values = global_env_values(flow, builtin)
+    prepared = prepare(task, template, {**builtin, **values}, outputs or {}, run.creator, site)
     document = build(task, template, prepared, run, values, site, ports, **rest)
     check(document)
     return document
@@ -190,25 +189,15 @@ def test_double_dollars_reach_the_shell_as_they_were_written(site: Site) -> None
     assert env_of(document)["A"] == "$$$$x"
 
 
-def test_global_values_are_made_once_and_may_be_given(site: Site) -> None:
-    flow = small(site, {"global_env": "A={{uuid.uuid4().hex}}\nB={{A}}-x"})
-    known = run_of(flow).context(site)
-    values = global_values(flow, known)
-    assert values["B"] == f"{values['A']}-x"
-    assert global_values(flow, known, {"A": "{{ nobody }}"}) == {"A": "{{ nobody }}", "B": "{{ nobody }}-x"}
-    with pytest.raises(NotationError, match="no C; there are A, B"):
-        global_values(flow, known, {"C": "1"})
-
-
 def test_ports_are_leased_for_host_networks_and_for_replicas_that_share_an_address(tuning: Flow, site: Site) -> None:
     run = run_of(tuning)
 
     def needed(name: str, *, shared_address: bool) -> int:
         task = tuning.tasks[name]
         template = CATALOGUE.find(task.template)
-        values = {**run.context(site), **global_values(tuning, run.context(site))}
+        values = {**run.builtin_values(site), **global_env_values(tuning, run.builtin_values(site))}
         prepared = prepare(task, template, values, {}, "ann", site)
-        return leased_ports(template, prepared, shared_address=shared_address)
+        return ports_to_lease(template, prepared, shared_address=shared_address)
 
     assert [needed(name, shared_address=True) for name in ("spark-stat", "sft-a", "gate")] == [2, 1, 0]
     assert [needed(name, shared_address=False) for name in ("spark-stat", "sft-a")] == [2, 0]

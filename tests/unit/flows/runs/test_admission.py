@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.runs.admission_rules import Candidate, Verdict, manual, scheduled
+from pipeline_core.flows.runs.admission import Admission, Candidate, decide_in_order, decide_scheduled
 from pipeline_core.flows.states import RunState
 
 WORDS = {
@@ -60,20 +60,22 @@ def runs(text: str) -> list[Candidate]:
     ],
 )
 def test_runs_start_wait_and_are_overtaken(before: str, active: int, past: bool, limit: int, changes: str) -> None:
-    verdicts = scheduled(reversed(runs(before)), max_active_runs=active, depends_on_past=past, expired_limit=limit)
+    verdicts = decide_scheduled(
+        reversed(runs(before)), max_active_runs=active, depends_on_past=past, expired_limit=limit
+    )
     assert {id: verdict.state for id, verdict in verdicts.items()} == {
         change[0]: WORDS[change[1]] for change in changes.split()
     }
 
 
 def test_a_blocked_run_says_by_which() -> None:
-    verdicts = scheduled(runs("fww"), max_active_runs=1, depends_on_past=True, expired_limit=0)
-    assert verdicts == {"1": Verdict(RunState.BLOCKED, "0"), "2": Verdict(RunState.BLOCKED, "1")}
+    verdicts = decide_scheduled(runs("fww"), max_active_runs=1, depends_on_past=True, expired_limit=0)
+    assert verdicts == {"1": Admission(RunState.BLOCKED, "0"), "2": Admission(RunState.BLOCKED, "1")}
 
 
 def test_runs_by_hand_start_in_their_order_while_there_is_room() -> None:
-    assert list(manual(runs("rwsww"), max_manual_runs=3)) == ["1", "3"]
-    assert manual(runs("rrw"), max_manual_runs=1) == {}
+    assert list(decide_in_order(runs("rwsww"), max_running=3)) == ["1", "3"]
+    assert decide_in_order(runs("rrw"), max_running=1) == {}
 
 
 @given(st.text("wbrsfxeF", max_size=12), st.integers(1, 3), st.booleans(), st.integers(0, 4))
@@ -82,7 +84,7 @@ def test_there_are_never_too_many_and_asking_again_changes_nothing(
 ) -> None:
     before = runs(text)
     settings = {"max_active_runs": active, "depends_on_past": past, "expired_limit": limit}
-    verdicts = scheduled(before, **settings)  # type: ignore[arg-type]
+    verdicts = decide_scheduled(before, **settings)  # type: ignore[arg-type]
     after = [
         replace(run, state=verdicts[run.id].state, blocked_by=verdicts[run.id].blocked_by)
         if run.id in verdicts
@@ -91,6 +93,6 @@ def test_there_are_never_too_many_and_asking_again_changes_nothing(
     ]
     running = sum(run.state is RunState.RUNNING for run in after)
     assert running <= max(active, sum(run.state is RunState.RUNNING for run in before))
-    assert scheduled(after, **settings) == {}  # type: ignore[arg-type]
+    assert decide_scheduled(after, **settings) == {}  # type: ignore[arg-type]
     if limit:
         assert all(run.state.final for run in after[:-limit])

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES, Facts, compose, read_lines
+from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES, TaskContext, compose, read_lines
 from pipeline_core.flows.notation.errors import NotationError
 
-FACTS = Facts(
+CONTEXT = TaskContext(
     run_id="r1",
     flow_id="7",
     flow_name="sales",
@@ -57,7 +57,7 @@ def test_other_names_are_free(name: str) -> None:
 
 def test_later_environments_win() -> None:
     variables = compose(
-        FACTS,
+        CONTEXT,
         (40001, 40002),
         template={"A": "template", "B": "template", "C": "template"},
         flow={"B": "flow", "C": "flow"},

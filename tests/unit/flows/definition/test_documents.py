@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import (
-    document,
-    parse_stored,
+    dump_document,
     read_document,
     read_entry,
-    written,
 )
-from pipeline_core.flows.definition.flow import Flow
+from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.states import RunState
@@ -53,7 +51,7 @@ def test_documents_that_are_exported_are_the_same_bytes_as_they_came(name: str, 
     text = (CASES / name).read_text()
     for _ in range(2):
         definitions = read_document(json.loads(text), CATALOGUE, site)
-        exported = written(document((each.key, each.entry) for each in definitions.values()))
+        exported = dump_document({each.key: each.entry for each in definitions.values()})
         assert exported == text
         text = exported
 

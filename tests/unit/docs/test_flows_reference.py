@@ -11,16 +11,16 @@ import pytest
 from pipeline_core.errors import PipelineError
 from pipeline_core.flows.definition.catalogue import BUILT_IN, Catalogue
 from pipeline_core.flows.definition.documents import read_document
-from pipeline_core.flows.definition.flow import ALERTS, parse
+from pipeline_core.flows.definition.flow import ALERT_STATES, parse
 from pipeline_core.flows.definition.templates import ALIASES
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import TYPES, read_arguments
 from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES
 from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.notation.facades import ATTRIBUTES
 from pipeline_core.flows.notation.gpu import read_gpu
-from pipeline_core.flows.notation.mounts import KINDS
+from pipeline_core.flows.notation.mounts import VOLUME_KINDS
 from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_instant
+from pipeline_core.flows.notation.variables import ATTRIBUTES
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.taskset import results
 from pipeline_core.validation.body import Body
@@ -90,7 +90,7 @@ def test_the_examples_of_gpus_are_true(row: list[str]) -> None:
 
 
 def test_every_kind_of_mount_and_built_in_template_is_documented() -> None:
-    assert names("| kind | name | what it is |") == list(KINDS)
+    assert names("| kind | name | what it is |") == list(VOLUME_KINDS)
     assert set(names("| built in | what it does |")) >= {*BUILT_IN, *ALIASES}
 
 
@@ -111,7 +111,7 @@ def test_every_name_filter_and_attribute_is_documented() -> None:
 @pytest.mark.parametrize("row", rows("| text | becomes |"), ids=lambda row: row[0])
 def test_the_examples_of_variables_are_true(row: list[str]) -> None:
     text, becomes = (cell.strip("`") for cell in row)
-    values = variables.context(
+    values = variables.builtin_values(
         creator="ann",
         runner="bob",
         pipeline_id="1",
@@ -135,7 +135,7 @@ def test_every_nickname_state_and_alert_is_documented() -> None:
     assert names("| a run is | when |") == list(RunState)
     assert names("| a task is | when |") == list(TaskState)
     section = PAGE.partition("## States")[2].partition("| a task is")[0]
-    assert [name for name in ALERTS if f"`{name}`" not in section] == []
+    assert [name for name in ALERT_STATES if f"`{name}`" not in section] == []
 
 
 def test_every_type_of_metric_is_documented_with_its_fields() -> None:

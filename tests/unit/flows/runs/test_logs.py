@@ -46,7 +46,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(logs, "cluster", lambda: made)
     monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS if task is None else {"j1": "load"}, set(), True))
     monkeypatch.setattr(logs, "finished", lambda job_id, query: lambda: True)
-    monkeypatch.setattr(logs, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(logs, "POLL_SECONDS", 0.02)
     return made
 
 
@@ -118,7 +118,7 @@ def test_all_lines_of_a_job_that_has_ended_come_before_those_of_one_that_begins_
 
 
 def test_no_more_than_so_many_jobs_are_followed_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "AT_ONCE", 1)
+    monkeypatch.setattr(logs, "MAX_FOLLOWED_JOBS", 1)
     lines = filter(None, logs.lines("r1", None, LogQuery(follow=True)))
     assert [next(lines), next(lines)] == ["load | one\n", "load | four\n"]
     assert [job_id for job_id, _ in cluster.asked] == ["j1"]

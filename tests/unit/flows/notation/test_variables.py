@@ -13,13 +13,13 @@ from pipeline_core.flows.notation.variables import (
     MAX_RENDERED,
     MAX_TEXT,
     NAMES,
+    builtin_values,
     check,
-    context,
     render,
 )
 
 VALUES = {
-    **context(
+    **builtin_values(
         creator="ann",
         runner="bob",
         pipeline_id="17",

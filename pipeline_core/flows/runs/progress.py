@@ -1,0 +1,136 @@
+"""Advancing a run: the changes of its jobs are applied to it, and what follows is carried out.
+
+What there is to do is found in the database: signals say which jobs of the run have changed, the jobs' rows in which state
+they are. So a run may be advanced at any time, and by several workers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Row, bindparam, delete, exists, select
+from sqlalchemy.orm import Session
+
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import Point
+from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.database.models import Job, RunRow, RunSignal, TaskAttempt, table
+from pipeline_core.database.wakeups import RunDue
+from pipeline_core.flows.runs import attempts, repository, run_definition
+from pipeline_core.flows.runs.attempts import TaskOutput
+from pipeline_core.flows.runs.engine import JobChanged
+from pipeline_core.flows.runs.repository import JobDetails
+from pipeline_core.settings import settings
+from pipeline_core.states import JobState
+
+BATCH = 50
+"""Pending attempts that are processed before the signals are read again."""
+
+_SIGNAL, _JOB, _ATTEMPT = table(RunSignal), table(Job), table(TaskAttempt)
+_SIGNALS = (
+    select(_SIGNAL.c.id, _SIGNAL.c.job_id, _JOB.c.state)
+    .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
+    .where(_SIGNAL.c.run_id == bindparam("run_id"))
+    .order_by(_SIGNAL.c.id)
+    .limit(1000)
+)
+_DELETE_SIGNALS = delete(_SIGNAL).where(_SIGNAL.c.id.in_(bindparam("ids", expanding=True)))
+_TaskJob = Row[Any, Any, Any, Any, Any, Any, Any]
+_TASK_JOBS = (
+    select(
+        _ATTEMPT.c.key,
+        _ATTEMPT.c.attempt,
+        _JOB.c.id,
+        _JOB.c.state,
+        _JOB.c.reason,
+        _JOB.c.started_at,
+        _JOB.c.finished_at,
+    )
+    .join(_JOB, _JOB.c.id == _ATTEMPT.c.job_id)
+    .where(_JOB.c.id.in_(bindparam("job_ids", expanding=True)))
+    .order_by(_JOB.c.finished_at, _ATTEMPT.c.key)
+)
+
+
+def advance(run_id: str) -> None:
+    """Advance a run until there is nothing more to do now. Raises Unavailable, ClusterUnavailable.
+
+    A worker that holds the run's lock reads the signals again before it ends, so others need not wait for the lock.
+    """
+    more = True
+    while _apply_signals(run_id) or more:
+        more = attempts.process_pending(run_id, BATCH)
+
+
+def stale_signals(limit: int) -> list[RunDue]:
+    """Wake-ups for runs with signals that nobody has applied for a while. Raises Unavailable.
+
+    Signals of runs that were deleted are deleted.
+    """
+    before = now() - timedelta(seconds=settings().wake_after_seconds)
+    oldest = select(_SIGNAL.c.id).where(_SIGNAL.c.at < before).order_by(_SIGNAL.c.id).limit(limit).cte("oldest")
+    with transaction() as session:
+        session.execute(
+            delete(_SIGNAL).where(_SIGNAL.c.id == oldest.c.id, ~exists().where(RunRow.id == _SIGNAL.c.run_id))
+        )
+        left = session.scalars(select(_SIGNAL.c.run_id).join(oldest, oldest.c.id == _SIGNAL.c.id))
+        return [RunDue(run_id) for run_id in dict.fromkeys(left)]
+
+
+@again_if_contended
+def _apply_signals(run_id: str) -> bool:
+    """Apply to the run how the jobs with signals are now; whether there were any signals."""
+    outputs = _collect_outputs(run_id)
+    if outputs is None:
+        return False
+    with transaction() as session:
+        run = repository.lock_if_free(session, run_id)
+        if run is None:
+            return False
+        signals = session.execute(_SIGNALS, {"run_id": run_id}).all()
+        if not signals:
+            return False
+        jobs = _task_jobs(session, {signal.job_id for signal in signals})
+        # A job that has succeeded since is applied by the next call, after its output has been collected.
+        later = {job.id for job in jobs if job.state == JobState.SUCCEEDED and job.id not in outputs}
+        applied = [job for job in jobs if job.id not in later]
+        session.execute(_DELETE_SIGNALS, {"ids": [signal.id for signal in signals if signal.job_id not in later]})
+        repository.apply_events(
+            session,
+            run,
+            [_event(job, outputs.get(job.id)) for job in applied],
+            now(),
+            jobs={job.key: _details(job, outputs.get(job.id)) for job in applied},
+        )
+        name = run_definition.definition(session, run_id).flow.name
+        failpoints.reach(Point.RUN_ADVANCING, name)
+    failpoints.reach(Point.RUN_ADVANCED, name)
+    return True
+
+
+def _collect_outputs(run_id: str) -> dict[str, TaskOutput] | None:
+    """The outputs of the jobs with signals that have succeeded; None when there are no signals.
+
+    Collecting may take long, so the run is not locked meanwhile.
+    """
+    with transaction() as session:
+        signals = session.execute(_SIGNALS, {"run_id": run_id}).all()
+    succeeded = dict.fromkeys(signal.job_id for signal in signals if signal.state == JobState.SUCCEEDED)
+    return {job_id: attempts.collect_output(job_id) for job_id in succeeded} if signals else None
+
+
+def _task_jobs(session: Session, job_ids: Collection[str]) -> Sequence[_TaskJob]:
+    return session.execute(_TASK_JOBS, {"job_ids": list(job_ids)}).all()
+
+
+def _event(job: _TaskJob, output: TaskOutput | None) -> JobChanged:
+    if output and output.problem:
+        return JobChanged(job.key, job.attempt, JobState.FAILED, output.problem, non_retryable=True)
+    return JobChanged(job.key, job.attempt, JobState(job.state), job.reason)
+
+
+def _details(job: _TaskJob, output: TaskOutput | None) -> JobDetails:
+    return JobDetails(started_at=job.started_at, finished_at=job.finished_at, output=output.text if output else None)

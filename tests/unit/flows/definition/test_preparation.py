@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from pipeline_core.errors import WrongParameter
+from pipeline_core.flows.definition.catalogue import Catalogue
+from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition.preparation import check, global_env_values, prepare
+from pipeline_core.flows.notation import variables
+from pipeline_core.flows.notation.errors import NotationError
+from pipeline_core.flows.notation.site import Site
+from pipeline_core.validation.errors import ValidationErrors
+
+BUILTIN = variables.builtin_values(
+    creator="ann",
+    runner="bob",
+    pipeline_id="f1",
+    pipeline_name="f",
+    cluster_name="local",
+    execution_date="2026-03-01 06:00:00",
+)
+
+
+def flow_of(*tasks: dict[str, Any], **pipeline: Any) -> Flow:
+    """A flow of scripts, each after the one before it."""
+    script = {"job_templete": "customize", "args": {"images": "busybox", "command": "true"}}
+    entries = [{"name": name, **script, **task} for name, task in zip("abc", tasks, strict=False)]
+    names = [entry["name"] for entry in entries]
+    upstream = {name: {"upstream": [before]} for before, name in pairwise(names)}
+    pipeline = {"name": "f", "dag_json": {names[0]: {}, **upstream}, **pipeline}
+    return parse_stored({"pipeline": pipeline, "tasks": entries})
+
+
+def test_values_of_global_env_are_rendered_once_and_may_be_given() -> None:
+    flow = flow_of({}, global_env="A={{uuid.uuid4().hex}}\nB={{A}}-x")
+    values = global_env_values(flow, BUILTIN)
+    assert values["B"] == f"{values['A']}-x"
+    assert global_env_values(flow, BUILTIN, {"A": "{{ nobody }}"}) == {"A": "{{ nobody }}", "B": "{{ nobody }}-x"}
+    with pytest.raises(NotationError, match="no C; there are A, B"):
+        global_env_values(flow, BUILTIN, {"C": "1"})
+
+
+def prepared(flow: Flow, task: str, outputs: dict[str, str] | None = None) -> Any:
+    template = Catalogue().find(flow.tasks[task].template)
+    return prepare(flow.tasks[task], template, BUILTIN, outputs or {}, "ann", Site())
+
+
+def test_a_prepared_task_has_its_texts_rendered_and_its_notation_read() -> None:
+    flow = flow_of(
+        {}, {"command": "echo {{a.output}} {{runner}}", "env": "DAY={{execution_date}}", "resource_cpu": "1~2"}
+    )
+    found = prepared(flow, "b", {"a": "7"})
+    assert found.start.script == "echo 7 bob"
+    assert found.env == {"DAY": "2026-03-01 06:00:00"}
+    assert (found.cpu.request, found.cpu.limit, found.memory) == ("1", "2", None)
+
+
+def test_every_field_that_cannot_be_prepared_is_named() -> None:
+    flow = flow_of({}, {"command": "{{a.output}}", "env": "A={{a.output}}"})
+    with pytest.raises(WrongParameter) as caught:
+        prepared(flow, "b")
+    assert {path: len(texts) for path, texts in caught.value.errors.items()} == {"command": 1, "env": 1}
+
+
+def test_a_check_needs_no_outputs_but_knows_which_may_be_read() -> None:
+    flow = flow_of({"command": "{{b.output}}"}, {"command": "{{a.output}}", "volume_mount": "{{a.output}}"})
+    problems = ValidationErrors()
+    for index, task in enumerate(flow.tasks.values()):
+        check(flow, task, Catalogue().find(task.template), BUILTIN, "ann", Site(), problems, f"tasks[{index}]")
+    assert problems.by_path == {"tasks[0].command": ["(task a) reads the output of b, but a does not depend on b"]}
+
+
+def test_a_node_selector_must_agree_with_the_model_of_the_gpu() -> None:
+    flow = flow_of({"node_selector": "zone=a", "resource_gpu": "1(V100)"})
+    assert prepared(flow, "a").node_selector == {"zone": "a", "gpu-type": "V100"}
+    with pytest.raises(WrongParameter, match="gpu-type=T4, and resource_gpu for V100"):
+        prepared(flow_of({"node_selector": "gpu-type=T4", "resource_gpu": "1(V100)"}), "a")
