@@ -139,7 +139,7 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
 ) -> None:
     called: list[wakeups.Wakeup] = []
     wakeups.publish_with(called.extend)
-    monkeypatch.setattr(firing, "ALONE", 3)
+    monkeypatch.setattr(firing, "MAX_WITHOUT_HELP", 3)
     for number in range(3):
         ledger.add(f"flow-{number}")
     find_due_flows(clock.move(minutes=1))
@@ -172,7 +172,7 @@ def test_a_stored_flow_that_cannot_be_read_holds_up_no_other_and_is_seen(ledger:
     clock.move(minutes=1)
     assert ledger.tick(1) == 1
     assert ledger.points("right") == ["01 12:01"]
-    assert "pipeline.cron_time" in ledger.row("wrong").fault
+    assert "pipeline.cron_time" in ledger.row("wrong").schedule_error
     assert "pipeline.cron_time" in ledger.upcoming("wrong")["fault"]
 
 
@@ -190,17 +190,17 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
         return made
 
     with monkeypatch.context() as patched:
-        patched.setattr(firing.runs, "create", broken)
+        patched.setattr(firing.creation, "create", broken)
         clock.moment = utc("2026-03-01 12:10:00")
         assert ledger.tick(1) == 1
         assert ledger.points("other") == ["01 12:10"]
         assert ledger.points("sales") == []
-        assert ledger.row("sales").fault == "A run could not be made: KeyError."
+        assert ledger.row("sales").schedule_error == "A run could not be made: KeyError."
     assert ledger.tick() == 0, "not at once"
     clock.move(seconds=RETRY_AFTER.total_seconds())
     assert ledger.tick() == 1
     assert ledger.points("sales") == ["01 12:10"]
-    assert ledger.row("sales").fault == ""
+    assert ledger.row("sales").schedule_error == ""
 
 
 def test_a_schedule_that_has_changed_while_it_was_due_owes_only_the_new_one(ledger: Ledger, clock: TestClock) -> None:
