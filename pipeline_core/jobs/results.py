@@ -16,7 +16,7 @@ from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobResult, table
-from pipeline_core.taskset.results import MAX_METRICS, METRICS_FILE, Unfit, read_metrics, read_output
+from pipeline_core.taskset.results import MAX_METRICS, METRICS_FILE, InvalidResult, read_metrics, read_output
 
 Results = tuple[JobResult, ...]
 
@@ -83,11 +83,11 @@ def row(job_id: str, result: ReplicaResult) -> dict[str, Any]:
     metrics, metrics_problem = None, result.metrics_problem
     try:
         output = None if result.output is None else read_output(result.output)
-    except Unfit as error:
+    except InvalidResult as error:
         problem = str(error)
     try:
         metrics = None if result.metrics is None else read_metrics(result.metrics)
-    except Unfit as error:
+    except InvalidResult as error:
         metrics_problem = str(error)
     return {
         "job_id": job_id,

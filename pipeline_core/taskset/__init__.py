@@ -1,7 +1,12 @@
-"""Everything that the service decides about a TaskSet, as pure functions without I/O.
+"""All rules about a TaskSet, as pure functions without I/O. Nobody changes a document in place.
 
-`schema` says whether a document is one, `document` reads it, `rollup` turns replica states into those of roles and job,
-`additive` compares a decorator's or binder's answer with what it was given, `merge` joins the changes of several,
-`patch` writes a change as RFC 6902, `pod_policy` holds pods to the Pod Security Standards. All of these may be used
-from outside; nobody changes a document in place.
+- `document`: reading a checked TaskSet. `schema`: whether a document is a TaskSet that can run.
+- `rollup`: from the states of replicas to those of roles and of the TaskSet.
+- `additive`: whether an answer of a decorator or binder only adds to the TaskSet; `command`: how a command may grow.
+- `change`: what an answer adds, also as a JSON Patch. `merge`: the changes of several plugins in one.
+- `pod_policy`: the Pod Security Standards.
+- `results`: reading `/output` and `/metric.json`.
+- `values`: JSON values, their equality, and errors by path.
+
+All of them may be used from outside.
 """

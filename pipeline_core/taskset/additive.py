@@ -1,6 +1,6 @@
-"""Whether a decorator's or binder's answer only adds to the TaskSet that it was given, and what it adds.
+"""Whether the answer of a decorator or binder only adds to the TaskSet that it was given, and what it adds.
 
-This guards against mistakes and careless overriding, not against malice.
+This protects against mistakes and accidental overrides, not against malice.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ LOCKED: frozenset[Pattern] = frozenset(
         *((*container, key) for container in _CONTAINERS for key in ("args", "restartPolicy")),
     }
 )
-"""What may not be added, changed or removed, whatever it holds."""
+"""Fields that may not be added, changed or removed."""
 
 FROZEN: frozenset[Pattern] = frozenset(
     {("spec", "retryPolicy"), *((*ROLE, key) for key in ("eventPolicy", "retryPolicy"))},
 )
-"""What may be added as a whole, but neither changed nor added to where it stands."""
+"""Fields that may be added as a whole, but neither changed nor extended."""
 
 COMMANDS: frozenset[Pattern] = frozenset((*container, "command") for container in _CONTAINERS)
-"""What may only grow at its front."""
+"""Fields that may only grow at their front."""
 
 _MAPS: frozenset[Pattern] = frozenset((*metadata, key) for metadata in _METADATA for key in ("labels", "annotations"))
 
@@ -69,7 +69,7 @@ BINDER_MAY_SET: frozenset[Pattern] = frozenset(
         *((*ROLE, "template", "metadata", key, ANY) for key in ("labels", "annotations")),
     }
 )
-"""What a binder may set or replace as well."""
+"""Fields that a binder may also set or replace."""
 
 
 class NotAdditive(WrongParameter):
@@ -79,16 +79,16 @@ class NotAdditive(WrongParameter):
 def decoration(
     base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE
 ) -> TaskSetChange:
-    """What a TemplateDecorator's `answer`, any JSON value, adds to `base`, a checked TaskSet.
+    """What the `answer` of a TemplateDecorator, any JSON value, adds to `base`, a checked TaskSet.
 
-    Raises TaskSetError when the answer is no TaskSet that can run, NotAdditive when it changes, moves or removes
-    something or adds what a decorator may not, PodPolicyError when what it adds is against the policy.
+    Raises TaskSetError when the answer is not a TaskSet that can run, NotAdditive when it changes, moves or removes
+    something or adds what a decorator may not, PodPolicyError when an addition violates the policy.
     """
     return _change(base, answer, policy, frozenset(), "decorator")
 
 
 def binding(base: Mapping[str, Any], answer: Json, policy: pod_policy.PodPolicy = pod_policy.BASELINE) -> TaskSetChange:
-    """What a SchedulerBinder's `answer` does to `base`: as `decoration`, but BINDER_MAY_SET may be set or replaced."""
+    """What the `answer` of a SchedulerBinder does to `base`: as `decoration`, but it may also set BINDER_MAY_SET."""
     return _change(base, answer, policy, BINDER_MAY_SET, "binder")
 
 
@@ -106,7 +106,7 @@ def _change(
 
 @dataclass(slots=True)
 class _Comparison:
-    """One walk over both documents. Paths are those of the base, for what was added those of the answer."""
+    """Compares both documents. Paths are those in the base; of additions, those in the answer."""
 
     free: frozenset[Pattern]
     who: str
@@ -173,7 +173,7 @@ class _Comparison:
         return (pattern in self.free or (*pattern[:-1], ANY) in self.free) and not _reserved(path, pattern)
 
     def _may_add(self, path: Path, value: Json) -> bool:
-        """Whether a key that was not there may be added with all that it holds; notes the error when not."""
+        """Whether a new key may be added with all that it has; if not, the error is noted."""
         pattern = pattern_of(path)
         if self._may_set(path, pattern):
             return True
@@ -190,7 +190,7 @@ class _Comparison:
 
 
 def pattern_of(path: Path) -> Pattern:
-    """The path with ANY for every index."""
+    """The path with ANY in place of each index."""
     return tuple(part if isinstance(part, str) else ANY for part in path)
 
 

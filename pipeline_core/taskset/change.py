@@ -19,7 +19,7 @@ from pipeline_core.validation.errors import Path
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A key that the object has not had: `path` ends with it."""
+    """A new key of an object: `path` ends with it."""
 
     path: Path
     value: Json
@@ -27,7 +27,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Another value in the place of an old one; only binders may, and only in some places."""
+    """Another value for an existing key, which only binders may set, and only for some keys."""
 
     path: Path
     value: Json
@@ -35,7 +35,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new element of the list at `path`, before the old element at index `before`; behind all when there is none."""
+    """A new element of the list at `path`, before the old element with index `before`, or at the end when there is none."""
 
     path: Path
     before: int
@@ -44,7 +44,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Prepend:
-    """Text before the text at `path`: a script's."""
+    """Text in front of the text at `path`, which is a script."""
 
     path: Path
     text: str
@@ -55,9 +55,9 @@ Entry = Put | Replace | Insert | Prepend
 
 @dataclass(frozen=True, slots=True)
 class TaskSetChange:
-    """All that one answer, or several merged ones, add. Paths and indices are those of the document that was given.
+    """All that one answer, or several merged ones, add. Paths and indices are those in the document that was given.
 
-    Truthy when there is anything. The values in the entries belong to the change: nobody may alter them.
+    Truthy unless it is empty. The values in the entries must not be changed.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -70,7 +70,7 @@ Operation = dict[str, Any]
 
 
 def patch(base: Mapping[str, Any], change: TaskSetChange) -> list[Operation]:
-    """The operations that make the changed document of `base`, the one that the change was found against."""
+    """The operations that turn `base`, the document that the change was found against, into the changed one."""
     inserts = [entry for entry in change.entries if isinstance(entry, Insert)]
     operations: list[Operation] = []
     for entry in change.entries:

@@ -1,4 +1,4 @@
-"""How a container's command may grow: at its front, so that what it ran before still runs."""
+"""How the command of a container may grow: at its front, so that the old command still runs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from posixpath import basename
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 
 RIGHT = "whole words in front, or, in front of a shell's script, text that ends in `;`, `&&` or a newline"
-"""What an error says would be right."""
+"""What would be right, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadingWords:
-    """Whole words that stand before the old ones; none when nothing changed."""
+    """Whole words in front of the old ones; none when nothing changed."""
 
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LeadingScript:
-    """Text that stands before the script that is the word at `index` of the old command."""
+    """Text in front of the script, which is the word at `index` of the old command."""
 
     index: int
     text: str
 
 
 def growth(old: Sequence[str], new: Sequence[str]) -> LeadingWords | LeadingScript | None:
-    """What the new command puts before the old one; None when it does anything else."""
+    """What the new command adds in front of the old one; None when it changes anything else."""
     added = len(new) - len(old)
     if added >= 0 and list(new[added:]) == list(old):
         return LeadingWords(tuple(new[:added])) if old or not added else None
@@ -42,7 +42,7 @@ def growth(old: Sequence[str], new: Sequence[str]) -> LeadingWords | LeadingScri
 
 
 def script_index(command: Sequence[str]) -> int | None:
-    """Where the script of a shell's command stands: `["sh", "-c", "run"]` → 2. None when it is no such command.
+    """The index of the script in the command of a shell: `["sh", "-c", "run"]` → 2. None for any other command.
 
     Options are read as POSIX `sh` reads them: they may be grouped (`-lc`), `o` takes a word (`-eo pipefail -c`), and
     the script is the first word after all of them.
@@ -62,7 +62,7 @@ def script_index(command: Sequence[str]) -> int | None:
 
 
 def _complete(text: str) -> bool:
-    """Whether commands end with `text`, so that what follows begins a new one: not inside a comment or an escape."""
+    """Whether `text` ends a command, so that what follows is a new one: not in a comment or an escape."""
     body = text.rstrip()
     if body.endswith(("\\", "\\;", "\\&&")):
         return False

@@ -1,4 +1,4 @@
-"""A checked TaskSet, read cheaply and typed."""
+"""Reading a TaskSet that has passed `schema.check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ API_VERSION = "octopus.openi.pcl.cn/v1alpha1"
 KIND = "TaskSet"
 
 RESERVED_PREFIX = "pipeline/"
-"""Labels and annotations that begin so are the service's own."""
+"""Prefix of the labels and annotations that only the service sets."""
 
 SIDECARS = "pipeline/sidecars"
 """Annotation of a role's pod template: a JSON list of the containers that do not count for the pod's success."""
@@ -23,7 +23,7 @@ COLLECT = "pipeline/collect"
 
 
 class RoleEvent(StrEnum):
-    """What can become of a role."""
+    """An event of a role, in its event policy."""
 
     ROLE_FAILED = "RoleFailed"
     ROLE_SUCCEEDED = "RoleSucceeded"
@@ -31,7 +31,7 @@ class RoleEvent(StrEnum):
 
 
 class RoleAction(StrEnum):
-    """What a role's end does to the TaskSet; `TaskSetCompleted` gives it the state of the role that caused it."""
+    """What an event of a role does to the TaskSet; `TaskSetCompleted` gives it the state of the role that caused it."""
 
     TASKSET_FAILED = "TaskSetFailed"
     TASKSET_SUCCEEDED = "TaskSetSucceeded"
@@ -49,7 +49,7 @@ class EventRule:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Whether, after how many seconds and how often something that failed is tried again."""
+    """Whether something that failed is retried, after how many seconds, and how often."""
 
     retry: bool = False
     delay: float = 0.0
@@ -62,7 +62,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role with its defaults filled in, all but its pod template."""
+    """One role with its defaults, without its pod template."""
 
     name: str
     replicas: int = 1
@@ -78,23 +78,23 @@ def roles(taskset: Mapping[str, Any]) -> tuple[Role, ...]:
 
 
 def retry_policy(taskset: Mapping[str, Any]) -> RetryPolicy:
-    """How the TaskSet as a whole is tried again."""
+    """The retry policy of the whole TaskSet."""
     return _retry(taskset["spec"])
 
 
 def active_deadline(taskset: Mapping[str, Any]) -> int | None:
-    """Seconds that the TaskSet may take from its first replica's start; None when it may take any time."""
+    """Seconds that the TaskSet may take from the start of its first replica; None when there is no limit."""
     seconds = taskset["spec"].get("activeDeadlineSeconds")
     return None if seconds is None else int(seconds)
 
 
 def namespace(taskset: Mapping[str, Any]) -> str | None:
-    """The namespace that the document names, if it does."""
+    """The namespace in the document, None when it has none."""
     return (taskset.get("metadata") or {}).get("namespace")
 
 
 def named(taskset: Mapping[str, Any], job_id: str, namespace: str | None = None) -> dict[str, Any]:
-    """A copy whose `metadata.name` is the job's ID, and that is in `namespace` unless that is None."""
+    """A copy with the job's ID as `metadata.name`, and with this namespace unless it is None."""
     metadata = {**(taskset.get("metadata") or {}), "name": job_id}
     if namespace is not None:
         metadata["namespace"] = namespace
@@ -108,7 +108,7 @@ def collects(taskset: Mapping[str, Any]) -> bool:
 
 
 def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:
-    """Containers of a pod template that are marked as not counting for success, in the order of the mark."""
+    """The containers of a pod template that its annotation marks as sidecars, in the order of the annotation."""
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     try:
         names = json.loads(annotations.get(SIDECARS, "[]"))
@@ -118,7 +118,7 @@ def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def counting(template: Mapping[str, Any]) -> tuple[str, ...]:
-    """Containers that decide whether a replica succeeded. There is always one: were all marked, all would count."""
+    """The containers that decide whether a replica succeeded. There is always one: if all are marked, all count."""
     names = tuple(container["name"] for container in template["spec"]["containers"])
     marked = frozenset(sidecars(template))
     return tuple(name for name in names if name not in marked) or names

@@ -1,4 +1,4 @@
-"""The changes of several plugins, each found against the same TaskSet, joined into one."""
+"""Merges the changes of several plugins, each found against the same TaskSet."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class MergeConflict(WrongParameter):
 
 
 def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]]) -> dict[str, Any]:
-    """The TaskSet with the changes of `answers` (plugin key, change; in sequence order) and added containers marked.
+    """The TaskSet with the changes of `answers` (plugin key, change; in sequence order). Added containers are sidecars.
 
-    The mark is the annotation `pipeline/sidecars` on the role's pod template. Raises MergeConflict, or TaskSetError
-    when the changes are each right but together make a TaskSet that cannot run.
+    The annotation `pipeline/sidecars` on the pod template of the role marks them. Raises MergeConflict, and TaskSetError
+    when the changes together make a TaskSet that cannot run.
     """
     change = merge(base, answers)
     document = apply(base, change)
@@ -43,9 +43,10 @@ def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChang
 
 
 def merge(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]]) -> TaskSetChange:
-    """The changes joined in the order given, which is the plugins' sequence. Raises MergeConflict.
+    """The changes merged in the order given, which is the sequence of the plugins. Raises MergeConflict.
 
-    New list elements stand, by sequence, before the old ones when their plugin put them before the first, else after.
+    New elements that a plugin put before the first old element of a list come before the old ones, all others after them,
+    both by sequence.
     """
     puts: dict[tuple[type[Entry], Path], list[tuple[str, Json]]] = {}
     prepends: dict[Path, list[str]] = {}
@@ -66,7 +67,7 @@ def merge(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]])
 
 
 def _union(path: Path, given: Sequence[tuple[str, Json]]) -> Json:
-    """One value for all that plugins put at one place."""
+    """One value for all that plugins set at one path."""
     (plugin, value), *others = given
     if not others:
         return value
@@ -93,7 +94,7 @@ def _inserted(path: Path, length: int, given: Sequence[tuple[str, Insert]]) -> l
 
 
 def _distinct(path: Path, given: Sequence[tuple[str, Json]]) -> list[int]:
-    """Which of the elements stay: all but those that an earlier plugin has added as well."""
+    """The indices of the elements to keep: all but those that an earlier plugin has added too."""
     if pattern_of(path) in COMMANDS:
         return list(range(len(given)))
     name = path[-1]
@@ -110,7 +111,7 @@ def _distinct(path: Path, given: Sequence[tuple[str, Json]]) -> list[int]:
 
 
 def _mark_sidecars(document: dict[str, Any], change: TaskSetChange) -> None:
-    """Note the containers that were added in the document, which is this function's own to alter."""
+    """Mark the containers that were added, in a document that is changed in place."""
     added: dict[int, list[str]] = {}
     for entry in change.entries:
         if isinstance(entry, Insert) and pattern_of(entry.path) == CONTAINERS:

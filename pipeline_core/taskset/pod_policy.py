@@ -1,7 +1,7 @@
-"""The baseline level of the Pod Security Standards, held against pod templates.
+"""Checks pod templates against the baseline level of the Pod Security Standards.
 
-The controls are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/, but that host paths may
-be allowed one by one.
+The controls are those of https://kubernetes.io/docs/concepts/security/pod-security-standards/, except that directories may
+be allowed as host paths.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
 class PodPolicyError(WrongParameter):
-    """A pod asks for more than the pod policy allows."""
+    """A pod violates the pod policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """What pods are held to: `baseline`, or nothing; `host_paths` are directories that hostPath volumes may lie in."""
+    """The policy for pods: `baseline`, or none; `host_paths` are the directories in which hostPath volumes may be."""
 
     baseline: bool = True
     host_paths: tuple[str, ...] = ()
@@ -76,13 +76,13 @@ BASELINE = PodPolicy()
 
 
 def check_pods(taskset: Mapping[str, Any], policy: PodPolicy) -> None:
-    """Hold every pod template of a checked TaskSet to the policy. Raises PodPolicyError, with paths."""
+    """Check every pod template of a checked TaskSet. Raises PodPolicyError, with paths."""
     if policy.baseline:
         _refuse(_all(taskset, policy))
 
 
 def check_added(base: Mapping[str, Any], answer: Mapping[str, Any], policy: PodPolicy) -> None:
-    """Hold what `answer`, which only adds to `base`, has added to the policy. Raises PodPolicyError, with paths."""
+    """Check what `answer`, which only adds to `base`, has added. Raises PodPolicyError, with paths."""
     if not policy.baseline:
         return
     before = {_fingerprint(base, path) for path, _ in _all(base, policy)}
@@ -90,7 +90,7 @@ def check_added(base: Mapping[str, Any], answer: Mapping[str, Any], policy: PodP
 
 
 def violations(template: Mapping[str, Any], policy: PodPolicy) -> Iterator[FieldError]:
-    """Where a pod template breaks the baseline, and what would be right there. Paths begin at the template."""
+    """The violations of the baseline in a pod template, with what would be right. Paths start at the template."""
     pod = template["spec"]
     for key in ("hostNetwork", "hostPID", "hostIPC"):
         yield from _only(pod, key, _unset, "false, or to leave it out", ("spec",))
@@ -138,14 +138,14 @@ def _container(container: Json, path: Path) -> Iterator[FieldError]:
 
 
 def _host_calls(container: Json, path: Path) -> Iterator[FieldError]:
-    """Probes and lifecycle handlers may call the pod only."""
+    """Violations in probes and lifecycle handlers, which may only call the pod itself."""
     for keys in _HANDLERS:
         for kind in ("httpGet", "tcpSocket"):
             yield from _only(_inner(container, *keys, kind), "host", _unset, "to leave it out", (*path, *keys, kind))
 
 
 def _security(holder: Json, path: Path) -> Iterator[FieldError]:
-    """The controls that a pod's and a container's security context have in common."""
+    """Violations of the controls that the security contexts of pods and of containers share."""
     context, where = _inner(holder, "securityContext"), (*path, "securityContext")
     windows = _inner(context, "windowsOptions")
     yield from _only(windows, "hostProcess", _unset, "false, or to leave it out", (*where, "windowsOptions"))

@@ -1,4 +1,4 @@
-"""What a container leaves behind: the text in `/output`, and the metrics in `/metric.json`."""
+"""Reads the results of a container: the text in `/output` and the metrics in `/metric.json`."""
 
 from __future__ import annotations
 
@@ -24,49 +24,51 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "table": ("table", "file_path"),
     ECHART: ("option",),
 }
-"""Types of metrics, each with the fields of which it has one."""
+"""Types of metrics, each with the fields of which it must have one."""
 
 
-class Unfit(ValueError):
-    """Why what was left behind cannot be taken, as a sentence that begins with the file's name."""
+class InvalidResult(ValueError):
+    """Why a result cannot be used: a sentence that begins with the name of the file."""
 
 
 def read_output(raw: bytes) -> str:
-    """The output of a task, without one newline at its end. Raises Unfit: then the task has failed."""
+    """The output of a task, without one newline at its end. Raises InvalidResult: then the task has failed."""
     if len(raw) > MAX_OUTPUT:
-        raise Unfit(f"/output has more than {MAX_OUTPUT} bytes, which is all that can be handed on")
+        raise InvalidResult(f"/output has more than {MAX_OUTPUT} bytes, which is all that can be handed on")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unfit(f"/output is not UTF-8: byte {error.start} is no part of a character") from None
+        raise InvalidResult(f"/output is not UTF-8: byte {error.start} is no part of a character") from None
     if "\0" in text:
-        raise Unfit("/output has a NUL character, which cannot be stored")
+        raise InvalidResult("/output has a NUL character, which cannot be stored")
     return text.removesuffix("\n")
 
 
 def read_metrics(raw: bytes) -> list[dict[str, Any]]:
     """The metrics in a list or a single object; an object without `metric_type` is the option of an echart.
 
-    Raises Unfit, which is no failure of the task.
+    Raises InvalidResult, which does not fail the task.
     """
     if len(raw) > MAX_METRICS:
-        raise Unfit(f"/metric.json has more than {MAX_METRICS} bytes, which is all that is kept")
+        raise InvalidResult(f"/metric.json has more than {MAX_METRICS} bytes, which is all that is kept")
     try:
         document = parse(raw)
     except NotStrict as error:
-        raise Unfit(f"/metric.json {error}") from None
+        raise InvalidResult(f"/metric.json {error}") from None
     items = document if isinstance(document, list) else [document]
     return [_metric(item, index) for index, item in enumerate(items)]
 
 
 def _metric(item: Any, index: int) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise Unfit(f"/metric.json has {shown(item)} as metric {index}; right would be an object")
+        raise InvalidResult(f"/metric.json has {shown(item)} as metric {index}; right would be an object")
     if "metric_type" not in item:
         return {"metric_type": ECHART, "option": item}
     kind = item["metric_type"]
     if not isinstance(kind, str) or kind not in METRICS:
-        raise Unfit(f"/metric.json has the type {shown(kind)} as metric {index}; there are {', '.join(METRICS)}")
+        raise InvalidResult(
+            f"/metric.json has the type {shown(kind)} as metric {index}; there are {', '.join(METRICS)}"
+        )
     if not any(field in item for field in METRICS[kind]):
-        raise Unfit(f"/metric.json has no {' or '.join(METRICS[kind])} in metric {index}, which is a {kind}")
+        raise InvalidResult(f"/metric.json has no {' or '.join(METRICS[kind])} in metric {index}, which is a {kind}")
     return item

@@ -1,4 +1,4 @@
-"""From the states of replicas to those of roles and of the TaskSet."""
+"""Rolls the states of replicas up to those of roles and of the TaskSet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNDECIDED: Mapping[str, ReplicaState] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class TaskSetVerdict:
-    """How one attempt of a TaskSet ended, why, as a sentence, and which role caused it, if a single one did."""
+    """How a job attempt ended: its state, the reason as a sentence, and the role that caused it, if a single one did."""
 
     state: ReplicaState
     reason: str
@@ -25,10 +25,10 @@ class TaskSetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RollUp:
-    """What follows from the replicas' states.
+    """What follows from the states of the replicas.
 
-    `roles` are the roles' states, `verdict` how the TaskSet ended (None while it has not), `stop` the replicas, as role
-    and index, that have not ended and no longer matter.
+    `roles` has the states of the roles, `verdict` is how the TaskSet ended (None while it has not), `stop` has the replicas,
+    as role and index, that have to be stopped: they have not ended, and their role has.
     """
 
     roles: Mapping[str, ReplicaState]
@@ -40,10 +40,10 @@ class RollUp:
 def role_state(
     role: Role, replicas: Sequence[ReplicaState], before: ReplicaState = ReplicaState.WAITING
 ) -> ReplicaState:
-    """The role's state. `replicas` are in any order, those that nothing is known of may be left out.
+    """The state of a role. `replicas` are in any order; unknown ones may be left out.
 
-    A replica counts as failed when it has failed for good: one that will be tried again is still running. `before` is
-    the role's last known state; a verdict that was made stands.
+    A failed replica that will be retried has to be passed as running. `before` is the last known state of the role: once it
+    has ended, its state stands.
     """
     if before.ended:
         return before
@@ -59,9 +59,10 @@ def role_state(
 
 
 def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> TaskSetVerdict | None:
-    """How the TaskSet ends by its roles' states, None while it goes on.
+    """How the TaskSet ended, by the states of its roles; None while it has not.
 
-    The roles are asked in the document's order, the rules of each in theirs: the first that decides wins.
+    The event policies are applied in the order of the roles in the document, the rules of each in theirs: the first that
+    decides wins.
     """
     for role in roles:
         if verdict := _decided_by(role, states[role.name]):
@@ -71,13 +72,13 @@ def taskset_verdict(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -
     for role in roles:
         if states[role.name] is not ReplicaState.SUCCEEDED:
             return TaskSetVerdict(
-                ReplicaState.FAILED, f"all roles ended, and role {role.name} {_how(states[role.name])}"
+                ReplicaState.FAILED, f"all roles ended, and role {role.name} {_in_words(states[role.name])}"
             )
     return TaskSetVerdict(ReplicaState.SUCCEEDED, "all roles succeeded")
 
 
 def taskset_state(roles: Sequence[Role], states: Mapping[str, ReplicaState]) -> ReplicaState:
-    """The TaskSet's state by its roles' states: waiting until the first replica starts."""
+    """The state of the TaskSet, by those of its roles: waiting until the first replica starts."""
     if verdict := taskset_verdict(roles, states):
         return verdict.state
     waiting = all(state is ReplicaState.WAITING for state in states.values())
@@ -90,10 +91,10 @@ def roll_up(
     before: Mapping[str, ReplicaState] = _UNDECIDED,
     verdict: TaskSetVerdict | None = None,
 ) -> RollUp:
-    """Everything that follows from the states of all replicas of one attempt.
+    """All that follows from the states of the replicas of one job attempt.
 
-    `replicas` has, for each role, the state of every replica by its index. `before` are the last known states of the
-    roles, `verdict` the TaskSet's when one was made. Roles that the TaskSet's verdict overtook are `stopped`.
+    `replicas` has for each role the states of its replicas by index. `before` has the last known states of the roles,
+    `verdict` is that of the TaskSet if there was one. Roles that have not ended when the TaskSet does are `stopped`.
     """
     states = {
         role.name: role_state(role, replicas.get(role.name, ()), before.get(role.name, ReplicaState.WAITING))
@@ -102,14 +103,14 @@ def roll_up(
     verdict = verdict or taskset_verdict(roles, states)
     if verdict:
         overtaken = {name: ReplicaState.STOPPED for name, state in states.items() if not state.ended}
-        return RollUp(states | overtaken, verdict.state, verdict, _going_on(roles, replicas, states | overtaken))
-    return RollUp(states, taskset_state(roles, states), None, _going_on(roles, replicas, states))
+        return RollUp(states | overtaken, verdict.state, verdict, _to_stop(roles, replicas, states | overtaken))
+    return RollUp(states, taskset_state(roles, states), None, _to_stop(roles, replicas, states))
 
 
-def _going_on(
+def _to_stop(
     roles: Sequence[Role], replicas: Mapping[str, Sequence[ReplicaState]], states: Mapping[str, ReplicaState]
 ) -> frozenset[tuple[str, int]]:
-    """Replicas of roles that have ended that have not ended themselves; unknown ones may yet appear."""
+    """The replicas that have not ended though their role has; also unknown ones, which may appear later."""
     return frozenset(
         (role.name, index)
         for role in roles
@@ -125,9 +126,11 @@ def _decided_by(role: Role, state: ReplicaState) -> TaskSetVerdict | None:
     for rule in role.event_policy:
         if rule.event in (_EVENTS[state], RoleEvent.ROLE_COMPLETED) and rule.action is not RoleAction.NO_ACTION:
             verdict = _VERDICTS.get(rule.action, state)
-            return TaskSetVerdict(verdict, f"role {role.name} {_how(state)} ({rule.event} → {rule.action})", role.name)
+            return TaskSetVerdict(
+                verdict, f"role {role.name} {_in_words(state)} ({rule.event} → {rule.action})", role.name
+            )
     return None
 
 
-def _how(state: ReplicaState) -> str:
+def _in_words(state: ReplicaState) -> str:
     return "was stopped" if state is ReplicaState.STOPPED else state.value

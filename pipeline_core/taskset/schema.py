@@ -1,4 +1,4 @@
-"""Whether a document is a TaskSet that can run, and if not, where and why."""
+"""Checks that a document is a TaskSet that can run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_BYTES = 900 * 1024
 
 
 class TaskSetError(WrongParameter):
-    """The document is not a TaskSet that can run."""
+    """The document is not a TaskSet that can run; `errors` has the reasons by path."""
 
 
 @cache
@@ -33,7 +33,7 @@ def schema() -> Mapping[str, Any]:
 
 
 def check(document: Json) -> None:
-    """Make sure that `document`, any JSON value, is a TaskSet that can run.
+    """Check that `document`, any JSON value, is a TaskSet that can run.
 
     Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most
     `values.MAX_ERRORS`.
@@ -45,7 +45,7 @@ def check(document: Json) -> None:
 
 
 def check_size(document: Json, whose: str = "the TaskSet") -> None:
-    """Make sure that the document is not above MAX_BYTES. `whose` begins the error's sentence. Raises TaskSetError."""
+    """Check that the document is not larger than MAX_BYTES. `whose` begins the error message. Raises TaskSetError."""
     size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
     if size > MAX_BYTES:
         raise TaskSetError(f"{whose} has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap")
@@ -77,7 +77,7 @@ def _described(error: ValidationError) -> FieldError:
 
 
 def _against_rules(document: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What a schema cannot say: names that must be unique, and numbers that bound each other."""
+    """Errors that a schema cannot express: duplicate names, and numbers that limit each other."""
     entries = document["spec"]["roles"]
     roles: Path = ("spec", "roles")
     yield from _repeated(((*roles, index, "name"), role["name"]) for index, role in enumerate(entries))
@@ -119,7 +119,7 @@ def _repeated(named: Iterable[tuple[Path, Hashable]]) -> Iterator[FieldError]:
 
 
 def allowed_namespace(namespace: str, path: str) -> str:
-    """The namespace, if jobs may run there. Raises WrongParameter, naming `path` and those that they may run in."""
+    """The namespace, if jobs may run in it. Raises WrongParameter, with `path` and the namespaces that are allowed."""
     allowed = settings().namespaces
     if namespace not in allowed:
         listed = ", ".join(allowed)

@@ -19,7 +19,7 @@ Json = Any
 """None, a boolean, a number, a text, a list or a dictionary with texts as keys: what `json.loads` gives."""
 
 MAX_DEPTH = 64
-"""Levels of objects and lists in a document. Everything that descends into documents relies on it."""
+"""Levels of objects and lists in a document. Recursive functions rely on this limit."""
 
 _SHOWN = 60
 
@@ -32,7 +32,7 @@ def at(document: Json, path: Path) -> Json:
 
 
 def shown(value: Json) -> str:
-    """A short picture of `value` for an error's sentence."""
+    """A short description of `value` for an error message."""
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def shown(value: Json) -> str:
 
 
 def frozen(value: Json) -> Hashable:
-    """A hashable stand-in, equal for equal JSON: `1` and `1.0` are equal, `1` and `true` are not."""
+    """A hashable value that is equal for equal JSON: for `1` and `1.0`, not for `1` and `true`."""
     if isinstance(value, dict):
         return "object", frozenset((key, frozen(inner)) for key, inner in value.items())
     if isinstance(value, list):
@@ -59,9 +59,9 @@ def equal(one: Json, other: Json) -> bool:
 
 
 def unusable(document: Json) -> tuple[Path, str] | None:
-    """The first place of a document that cannot be stored or walked, with what is wrong there; None when all is well.
+    """The first path with a value that cannot be stored or is nested too deep, and what is wrong there; None when all is well.
 
-    Goes without recursion, so that no nesting is too deep for it.
+    Does not recurse, so it works for any nesting.
     """
     open_levels: list[Iterator[tuple[str | int, Json]]] = [iter([("", document)])]
     path: list[str | int] = []
@@ -107,13 +107,13 @@ MERGE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "hostAliases": ("ip",),
     }
 )
-"""Name of a list → the fields that together name one of its elements."""
+"""Name of a list → the fields that together identify one of its elements."""
 
 _DEFAULTS = {"protocol": "TCP"}
 
 
 def merge_key(field: str | int, element: Json) -> tuple[Hashable, ...] | None:
-    """What names `element` in the list called `field`; None when such elements have no name."""
+    """The key of `element` in the list `field`; None when such elements have no key."""
     keys = MERGE_KEYS.get(field) if isinstance(field, str) else None
     if keys is None or not isinstance(element, dict):
         return None
@@ -122,13 +122,13 @@ def merge_key(field: str | int, element: Json) -> tuple[Hashable, ...] | None:
 
 
 def identity(field: str | int, element: Json) -> Hashable:
-    """Equal for two elements of the list called `field` when they stand for the same thing."""
+    """A value that is equal for two elements of the list `field` that are the same by their key, or are equal."""
     key = merge_key(field, element)
     return ("equal", frozen(element)) if key is None else ("key", key)
 
 
 def identified(document: Json, path: Path) -> tuple[Hashable, ...]:
-    """`path` with each index replaced by its element's identity: it survives elements being added before it."""
+    """`path` with the identity of the element in place of each index: it is the same after elements were inserted."""
     parts: list[Hashable] = []
     field: str | int = ""
     for part in path:
@@ -146,7 +146,7 @@ FieldError = tuple[Path, str]
 
 
 def collect_errors(found: Iterable[FieldError]) -> ValidationErrors:
-    """The first MAX_ERRORS errors; nothing beyond them is looked for."""
+    """The first MAX_ERRORS of the errors; the iterator is not read further."""
     errors = ValidationErrors()
     for path, sentence in islice(found, MAX_ERRORS):
         errors.add(path_text(path), sentence)

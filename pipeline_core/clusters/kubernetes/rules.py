@@ -322,7 +322,7 @@ RULES: tuple[PodRule, ...] = (
     PodRule("it should be deleted by now, and its node is gone", FAILED, "NodeLost", None, _node_lost),
     PodRule("it should be deleted by now, and is not", FAILED, "StuckTerminating", None, _stuck_terminating),
     PodRule("somebody deleted it, and it is ending", None, "Terminating", None, _terminating),
-    PodRule("it was told to end", None, "Stopped, DeadlineExceeded…", None, _being_ended),
+    PodRule("it is being ended", None, "Stopped, DeadlineExceeded…", None, _being_ended),
     PodRule("waiting: InvalidImageName", FAILED, "InvalidImageName", PodOutcome.FAIL, _invalid_image),
     PodRule(
         "waiting for an image; failed after PIPELINE_PENDING_TIMEOUT",

@@ -34,7 +34,7 @@ def test_whatever_is_forbidden_or_allowed_by_name_is_documented(pattern: tuple[s
 
 @pytest.mark.parametrize("name", MERGE_KEYS)
 def test_every_merge_key_is_documented(name: str) -> None:
-    (row,) = [cells for cells in rows(ADDITIVE, "| list | told apart by |") if f"`{name}`" in cells[0]]
+    (row,) = [cells for cells in rows(ADDITIVE, "| list | identified by |") if f"`{name}`" in cells[0]]
     assert [key for key in MERGE_KEYS[name] if f"`{key}`" in row[1]] == list(MERGE_KEYS[name])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS, Unfit, read_metrics, read_output
+from pipeline_core.taskset.results import MAX_METRICS, MAX_OUTPUT, METRICS, InvalidResult, read_metrics, read_output
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_the_output_is_the_text_without_one_newline(raw: bytes, text: str) -> No
 
 @pytest.mark.parametrize("raw", [b"x" * (MAX_OUTPUT + 1), b"\xff", b"\0"])
 def test_an_output_that_cannot_be_handed_on_is_refused(raw: bytes) -> None:
-    with pytest.raises(Unfit, match="/output"):
+    with pytest.raises(InvalidResult, match="/output"):
         read_output(raw)
 
 
@@ -41,11 +41,11 @@ def test_metrics_are_a_list_or_a_single_object(document: Any, metrics: Any) -> N
     "raw", [b"", b"1", b"[1]", b'{"metric_type": "odd"}', b'{"metric_type": []}', b"[" + b" " * MAX_METRICS + b"]"]
 )
 def test_what_is_no_metric_is_refused(raw: bytes) -> None:
-    with pytest.raises(Unfit, match=r"/metric\.json"):
+    with pytest.raises(InvalidResult, match=r"/metric\.json"):
         read_metrics(raw)
 
 
 @pytest.mark.parametrize("kind", METRICS)
 def test_each_type_needs_its_field(kind: str) -> None:
-    with pytest.raises(Unfit, match=f"which is a {kind}"):
+    with pytest.raises(InvalidResult, match=f"which is a {kind}"):
         read_metrics(json.dumps({"metric_type": kind}).encode())
