@@ -16,9 +16,12 @@ from pipeline_core.database.locks import Lock, lock
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def _config(connection: Connection | None = None) -> Config:
+def _config(connection: Connection | None = None, later: Path | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    if later:
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", f"{MIGRATIONS / 'versions'}\n{later}".replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
@@ -52,14 +55,17 @@ def is_newer(revision: str | None) -> bool:
     return revision is not None and revision not in known
 
 
-def upgrade(url: str, revision: str = "head") -> None:
-    """Run the migrations that the database at `url` lacks, all in one transaction; none is fine."""
+def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> None:
+    """Run the migrations that the database at `url` lacks, all in one transaction; none is fine.
+
+    `later` is a folder of migrations beyond those of this version, for trying one before it is part of a release.
+    """
     engine = make_engine(url, pool_size=1)
     try:
         with engine.begin() as connection:
             connection.execute(text("SET statement_timeout = 0"))
             lock(connection, Lock.MIGRATIONS)
-            command.upgrade(_config(connection), revision)
+            command.upgrade(_config(connection, later), revision)
     finally:
         engine.dispose()
 

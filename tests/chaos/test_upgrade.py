@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import psycopg2
-from alembic.script import ScriptDirectory
 
 from pipeline_core.database import migrate
 from tests.builders import taskset
@@ -20,28 +19,30 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 SERVICES = ("api", "stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
 JOBS_WHILE_RESTARTING = 40
+LATER = Path(__file__).parent / "migrations"
+"""What a later version adds to the schema. The processes of this one go on with it until they are replaced."""
 
 
 def test_a_migration_takes_live_rows_along(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
-    scripts = ScriptDirectory(str(migrate.MIGRATIONS))
-    before = scripts.get_revision(str(migrate.head())).down_revision
     with fresh_database(postgres_url) as url:
-        migrate.upgrade(url, str(before))
-        owed = insert_jobs(url, 20, state="waiting", stage="launch", sequence=1)
+        migrate.upgrade(url)
+        due = insert_jobs(url, 20, state="waiting", stage="launch", sequence=1)
         insert_jobs(url, 20, state="suspended", stage="gates", sequence=2, suspended_by="AccessGate.a.b")
         with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
-            for job_id in owed:
+            for job_id in due:
                 cursor.execute(
                     "INSERT INTO steps (job_id, epoch, stage, pending_since, due_at, publish_count, claim_count, unreachable)"
                     " VALUES (%s, 1, 'launch', now(), now(), 0, 0, '{}')",
                     (job_id,),
                 )
-        migrate.upgrade(url)
+        migrate.upgrade(url, later=LATER)
+        assert migrate.is_newer(migrate.revision_of(url))
         with installed(tmp_path, url, redis_url, PIPELINE_CLUSTER_DRIVER="null") as service:
             service.start(*SERVICES)
             ended = "SELECT count(*) FROM jobs WHERE state = 'succeeded'"
-            wait_for(lambda: ask_database(url, ended) == len(owed), "the jobs of before to succeed")
+            wait_for(lambda: ask_database(url, ended) == len(due), "the jobs from before the migration to succeed")
             assert ask_database(url, "SELECT count(*) FROM jobs WHERE state = 'suspended'") == 20
+            assert ask_database(url, "SELECT count(*) FROM jobs WHERE priority = 1") == 40, "it filled every row"
 
 
 def test_processes_that_are_replaced_one_after_the_other_lose_nothing(

@@ -1,0 +1,70 @@
+"""What a subscriber is sent, what its answer leads to, and how long the pauses between attempts are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from pipeline_core.database.models import DeliveryStatus, Event, Job
+from pipeline_core.hooks.sending import DeliveryResult, backoff, event_body, result_of
+from pipeline_core.plugins.answers import Acknowledgement
+from pipeline_core.plugins.errors import BadAnswer, CallFailed, CircuitOpen, ConcurrencyLimit, PluginUnavailable
+from pipeline_core.settings import settings
+
+PAUSE = 7.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (Acknowledgement.OK, DeliveryResult(DeliveryStatus.DELIVERED, "OK")),
+        (Acknowledgement.EXCEPTION, DeliveryResult(DeliveryStatus.EXCEPTION, "EX")),
+        (Acknowledgement.RETRY, DeliveryResult(DeliveryStatus.WAITING, "RE", PAUSE)),
+        (BadAnswer("status 500"), DeliveryResult(DeliveryStatus.WAITING, "status 500", PAUSE)),
+        (PluginUnavailable("no connection"), DeliveryResult(DeliveryStatus.WAITING, "no connection", PAUSE)),
+    ],
+)
+def test_what_a_subscriber_s_answer_leads_to(answer: Acknowledgement | CallFailed, result: DeliveryResult) -> None:
+    assert result_of(answer, PAUSE) == result
+
+
+@pytest.mark.parametrize("kind", [ConcurrencyLimit, CircuitOpen])
+@pytest.mark.parametrize(("retry_after", "pause"), [(None, 1.0), (0.2, 1.0), (12.0, 12.0)])
+def test_where_no_request_was_made_no_attempt_is_counted(
+    kind: type[PluginUnavailable], retry_after: float | None, pause: float
+) -> None:
+    found = result_of(kind("not now", retry_after=retry_after), PAUSE)
+    assert found == DeliveryResult(DeliveryStatus.WAITING, "not now", pause, counted=False)
+
+
+def test_pauses_double_up_to_the_longest_and_have_jitter(fresh_runtime: object) -> None:
+    limits = settings()
+    shortest, longest = limits.hook_retry_min_seconds, limits.hook_retry_max_seconds
+    for attempt in range(1, 60):
+        most = min(shortest * 2 ** (attempt - 1), longest)
+        found = [backoff(attempt, limits) for _ in range(20)]
+        assert all(most / 2 <= pause <= most for pause in found)
+        assert len(set(found)) > 1
+
+
+def test_the_body_has_the_state_twice_and_the_times_of_the_event_and_of_the_attempt() -> None:
+    occurred, sent = datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 3, 1, 13, tzinfo=UTC)
+    job = Job(id="j1", user_id="ada", name="train", kind="TFJob", namespace="ml")
+    event = Event(
+        job_id="j1", sequence=3, state="failed", previous_state="running", reason="boom", occurred_at=occurred
+    )
+    assert event_body(event, job, sent) == {
+        "id": "j1",
+        "current_state": "failed",
+        "currentState": "failed",
+        "previousState": "running",
+        "userID": "ada",
+        "jobName": "train",
+        "jobKind": "TFJob",
+        "namespace": "ml",
+        "reason": "boom",
+        "sequence": 3,
+        "occurredAt": "2026-03-01T12:00:00Z",
+        "currentTime": "2026-03-01T13:00:00Z",
+    }

@@ -1,0 +1,91 @@
+"""How a chain goes on: after each outcome of a step, and where its step cannot be claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pipeline_core.clusters.base import Observation
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
+from pipeline_core.jobs.cursor import (
+    AlreadyAdvanced,
+    Continue,
+    Done,
+    NotOwner,
+    Parked,
+    Progress,
+    progress_of,
+    why_not_claimed,
+)
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Launched, Outcome, Postpone, Stop, Suspend
+from pipeline_core.stages.stage import STAGES, Stage, after
+from tests.unit.stages.conftest import HEADER, plugin
+
+
+def step(stage: Stage, epoch: int = 0) -> ClaimedStep:
+    return ClaimedStep(
+        job_id="j0",
+        epoch=epoch,
+        stage=stage,
+        owner="w1",
+        claim_count=1,
+        kind="TaskSet",
+        user_id="u1",
+        namespace="default",
+        attempt=0,
+        request_id="",
+        header=HEADER,
+        factors={},
+        plugins=Snapshot(1, ()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("registered", "stage", "following"),
+    [
+        ((), Stage.TRANSLATE, Stage.LAUNCH),
+        ((Stage.GATES,), Stage.TRANSLATE, Stage.GATES),
+        ((Stage.GATES, Stage.BIND), Stage.GATES, Stage.BIND),
+        ((Stage.GATES, Stage.BIND), Stage.BIND, Stage.LAUNCH),
+    ],
+)
+def test_a_stage_that_is_done_is_followed_by_the_next_that_a_plugin_matches(
+    registered: Sequence[Stage], stage: Stage, following: Stage
+) -> None:
+    plugins: list[RegisteredPlugin] = [plugin(of, f"of-{of}") for of in registered]
+    assert progress_of(step(stage), Advance(), Snapshot(2, plugins)) == Continue(following)
+
+
+def test_a_suspended_job_is_parked_with_this_stage_and_all_that_follow_under_the_next_epoch() -> None:
+    outcome = Suspend(trail=(), plugin_key="gate", reason="ask a person")
+    assert progress_of(step(Stage.GATES, epoch=3), outcome, Snapshot(1, ())) == Parked(
+        4, (Stage.GATES, Stage.DECORATE, Stage.BIND, Stage.LAUNCH)
+    )
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Stop(trail=(), reason="no"),
+        Fail(trail=(), reason="no"),
+        Postpone(reason="later", seconds=1),
+        Launched(observation=Observation("j0", 0, ())),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_after_any_other_outcome_the_chain_ends(outcome: Outcome) -> None:
+    expected: Progress = Done()
+    assert progress_of(step(Stage.LAUNCH), outcome, Snapshot(1, ())) == expected
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("pending", STAGES)
+def test_a_chain_may_go_on_only_where_the_cursor_of_its_epoch_is_further(stage: Stage, pending: Stage) -> None:
+    further = pending in after(stage)
+    assert why_not_claimed((0, pending), 0, stage) == (AlreadyAdvanced() if further else NotOwner())
+    assert why_not_claimed((1, pending), 0, stage) == NotOwner(), "the message is of an older epoch"
+
+
+def test_a_job_without_a_step_has_none_to_claim() -> None:
+    assert why_not_claimed(None, 0, Stage.TRANSLATE) == NotOwner()
