@@ -220,4 +220,4 @@ def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(
     for _ in range(3):
         ends(guard, PluginUnavailable("x"))
     assert guard.health("another") is None
-    assert capsys.readouterr().out.count("go on unguarded") == 2
+    assert capsys.readouterr().out.count("calls are unguarded") == 2
