@@ -37,6 +37,10 @@ COMMANDS = {
     "secrets": Entry("pipeline_cli.operations:secrets", "Look after the secrets that the service stores."),
     "database": Entry("pipeline_cli.database:database", "Look after the service's database."),
     "up": Entry("pipeline_cli.up:up", "Run the whole service on this machine until Ctrl-C."),
+    "api": Entry("pipeline_cli.processes:api", "Run the REST API, as one process of the service."),
+    "worker": Entry("pipeline_cli.processes:worker", "Run a worker of one kind."),
+    "beat": Entry("pipeline_cli.processes:beat", "Run beat, which sends the ticks."),
+    "watch": Entry("pipeline_cli.processes:watch", "Run the watcher, which follows the cluster."),
     "completion": Entry("pipeline_cli.completion:completion", "Print the completion script of a shell."),
 }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pipeline_core.errors import ConfigurationError
 from pipeline_up.environment import kept
-from pipeline_up.plan import python
 from pipeline_up.service import Service
+from workers import processes
 
 HOST = "127.0.0.1"
 USER = "admin"
@@ -44,13 +44,10 @@ def flower(environment: Mapping[str, str], port: int, password: str) -> Service:
     given = {name: value for name, value in environment.items() if not name.startswith(WITHHELD)}
     return Service(
         name="flower",
-        argv=python(
-            "celery", "-A", "workers.app", "flower", f"--address={HOST}", f"--port={port}", "--max_tasks=5000",
-            "--purge_offline_workers=300", "--persistent=False", "--conf=/dev/null",
-        ),
+        argv=processes.flower(HOST, port),
         env={**given, "FLOWER_BASIC_AUTH": f"{USER}:{password}"},
         ready=answering(port),
-    )  # fmt: skip
+    )
 
 
 def answering(port: int) -> Callable[[], bool]:

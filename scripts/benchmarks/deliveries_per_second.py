@@ -8,12 +8,12 @@ from contextlib import closing
 import psycopg2
 
 from pipeline_core.plugins.types import PluginType
-from pipeline_up.plan import HOOK_CONCURRENCY
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import drain, submit_jobs
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, Stand, plugin_server, register, standing, wait_for
+from workers.processes import WORKERS
 
 NAME = "deliveries_per_second"
 GOAL = 0.5
@@ -42,7 +42,11 @@ def measure(scale: Scale) -> Result:
         goal=f"ratio at least {GOAL:g}",
         met=value / baseline >= GOAL,
         samples=scale.jobs * scale.rounds,
-        more={"rounds": rounds, "worker_threads": HOOK_CONCURRENCY, "subscriber_ms": SUBSCRIBER_MILLISECONDS},
+        more={
+            "rounds": rounds,
+            "worker_threads": WORKERS["hooks"].concurrency,
+            "subscriber_ms": SUBSCRIBER_MILLISECONDS,
+        },
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg2
 from celery import Celery
 
-from pipeline_up.plan import STAGE_QUEUES
 from scripts.benchmarks.stand import Stand, wait_for
+from workers.names import stage_queues
 
 QUIET_POLLS = 5
 """A queue that is empty may be about to be filled by the task that runs: it must be so several times in a row."""
@@ -29,7 +29,7 @@ def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], worker: s
             cursor.execute("SELECT 1 FROM jobs WHERE finished_at IS NULL LIMIT 1")
             return cursor.fetchone() is None
 
-        queues = STAGE_QUEUES.split(",")
+        queues = stage_queues()
         seconds = drain(
             app, queues, lambda: submit_jobs(count, body), lambda: wait_for(ended, "the jobs to end"), worker
         )

@@ -11,12 +11,12 @@ import sys
 
 from redis import Redis
 
-from pipeline_up.plan import STAGE_CONCURRENCY
 from pipeline_up.service import Service
 from scripts.benchmarks.drain import drain, jobs_per_second, quiet
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, Stand, standing, wait_for
+from workers.processes import WORKERS
 
 NAME = "jobs_per_second"
 GOAL = 2.0
@@ -39,7 +39,11 @@ def measure(scale: Scale) -> Result:
             goal=f"ratio at least {GOAL:g}",
             met=value / baseline >= GOAL,
             samples=scale.jobs * scale.rounds,
-            more={"huey": _huey(stand, scale.jobs), "rounds": rounds, "worker_processes": STAGE_CONCURRENCY},
+            more={
+                "huey": _huey(stand, scale.jobs),
+                "rounds": rounds,
+                "worker_processes": WORKERS["stages"].concurrency,
+            },
         )
 
 
@@ -68,7 +72,7 @@ def _huey(stand: Stand, count: int) -> float:
     stand.start(
         Service(
             name="huey",
-            argv=[*consumer, "-k", "process", "-w", str(STAGE_CONCURRENCY), "-q"],
+            argv=[*consumer, "-k", "process", "-w", str(WORKERS["stages"].concurrency), "-q"],
             env=stand.environment,
         )
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 
 from pipeline_core.stages.stage import PLUGIN_TYPE
-from pipeline_up.plan import STAGE_CONCURRENCY
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import jobs_per_second
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import TRANSLATED, plugin_server, register, standing
+from workers.processes import WORKERS
 
 NAME = "plugin_jobs_per_second"
 GOAL = 0.5
@@ -28,7 +28,7 @@ def measure(scale: Scale) -> Result:
         rounds = [
             (
                 jobs_per_second(stand, scale.jobs, TRANSLATED),
-                rounds_per_second(urls, PACKET, scale.jobs, STAGE_CONCURRENCY),
+                rounds_per_second(urls, PACKET, scale.jobs, WORKERS["stages"].concurrency),
             )
             for _ in range(scale.rounds)
         ]
@@ -41,5 +41,5 @@ def measure(scale: Scale) -> Result:
         goal=f"ratio at least {GOAL:g}",
         met=value / baseline >= GOAL,
         samples=scale.jobs * scale.rounds,
-        more={"rounds": rounds, "worker_processes": STAGE_CONCURRENCY, "plugin_ms": PLUGIN_MILLISECONDS},
+        more={"rounds": rounds, "worker_processes": WORKERS["stages"].concurrency, "plugin_ms": PLUGIN_MILLISECONDS},
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline_core.stages.stage import PLUGIN_TYPE
-from pipeline_up.plan import STAGE_CONCURRENCY
 from scripts.benchmarks.drain import address, jobs_per_second
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import TRANSLATED, plugin_server, register, standing
+from workers.processes import WORKERS as KINDS
 
 NAME = "scaling"
 GOAL = 0.9
@@ -26,7 +26,7 @@ def measure(scale: Scale) -> Result:
         from workers.app import app
 
         register(*({"pluginType": type, "callAddress": f"{url}/{type}"} for type in PLUGIN_TYPE.values()))
-        words = {"stages1@%h": "scaled@%h", str(STAGE_CONCURRENCY): str(WORKERS[0])}
+        words = {"stages1@%h": "scaled@%h", str(KINDS["stages"].concurrency): str(WORKERS[0])}
         stand.start(stand.like("stages1", "scaled", words))
         stand.start_service("housekeeping", "beat")
         jobs_per_second(stand, count, TRANSLATED, "scaled")

@@ -24,10 +24,11 @@ from pipeline_core.runtime import restart
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_up.environment import child_environment, kept_secret_key
 from pipeline_up.listener import Listener
-from pipeline_up.plan import STAGE_QUEUES, Plan
+from pipeline_up.plan import Plan
 from pipeline_up.run import Run
 from pipeline_up.service import Service
 from pipeline_up.supervisor import Change, Supervisor
+from workers.names import stage_queues
 
 READY_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
@@ -94,7 +95,7 @@ class Stand:
         words = {
             "workers.app": "scripts.benchmarks.baselines.bare_celery",
             "stages1@%h": "bare@%h",
-            STAGE_QUEUES: "bare",
+            ",".join(stage_queues()): "bare",
             "--loglevel=INFO": "--loglevel=WARNING",
         }
         return self.like("stages1", "bare-celery", words)

@@ -13,11 +13,11 @@ from itertools import chain
 import psycopg2
 
 from pipeline_up.listener import Listener
-from pipeline_up.plan import API_THREADS, API_WORKERS
 from scripts.benchmarks.baselines.table import CREATE
 from scripts.benchmarks.results import Result, percentile, spread
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, a_token, standing
+from workers.processes import API_THREADS, API_WORKERS
 
 NAME = "submit_per_second"
 GOAL = 0.7

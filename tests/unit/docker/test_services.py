@@ -6,8 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from pipeline_up.plan import Plan
-from tests.manifests import KUSTOMIZE, ROOT, WorkerCommand, documents, of_kind, pod_of, worker_command
+from pipeline_core.settings import Settings
+from pipeline_up.plan import GUNICORN_GRACE_SECONDS, Plan
+from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of
+from workers import processes
 from workers.names import queues
 
 DEPLOYMENTS = {
@@ -19,40 +21,51 @@ COMPOSE = {
     for name, service in yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"].items()
     if "build" in service
 }
-EMBEDDED = Plan(
-    environment={}, data_dir=Path("/data"), listener=9, api_ready=lambda: True, stage_workers=1, hook_workers=1
-).services()
-
-WORKERS: dict[str, set[WorkerCommand]] = {
-    "embedded": {worker for service in EMBEDDED if (worker := worker_command(service.argv))},
-    "compose": {worker for service in COMPOSE.values() if (worker := worker_command(service["command"]))},
-    "kubernetes": {worker for container in DEPLOYMENTS.values() if (worker := worker_command(container["command"]))},
+EMBEDDED = {
+    service.name: list(service.argv)
+    for service in Plan(
+        environment={}, data_dir=Path("/data"), listener=9, api_ready=lambda: True, stage_workers=1, hook_workers=1
+    ).services()
 }
+COMMANDS = {
+    "api": ["pipeline", "api", "--bind=0.0.0.0:8080"],
+    **{kind: ["pipeline", "worker", kind] for kind in processes.WORKERS},
+    "beat": ["pipeline", "beat"],
+    "watcher": ["pipeline", "watch"],
+}
+"""By name, what starts each process where it runs by itself."""
 
 
-def test_every_queue_is_served_once_wherever_the_service_runs() -> None:
-    for where, workers in WORKERS.items():
-        assert sorted(queue for worker in workers for queue in worker.queues) == sorted(queues()), where
+def test_every_queue_is_served_by_one_kind_of_worker() -> None:
+    served = [queue for kind in processes.WORKERS.values() for queue in kind.queues]
+    assert sorted(served) == sorted(queues())
 
 
-def test_workers_are_told_the_same_wherever_they_run() -> None:
-    assert WORKERS["embedded"] == WORKERS["compose"] == WORKERS["kubernetes"]
+def test_compose_and_kubernetes_start_every_process_by_its_command() -> None:
+    for where in (COMPOSE, DEPLOYMENTS):
+        assert {name: where[name]["command"] for name in COMMANDS} == COMMANDS
 
 
 def test_compose_and_kubernetes_run_the_same_processes() -> None:
     once_before_the_others = {"migrate"}
-    assert COMPOSE.keys() - once_before_the_others == DEPLOYMENTS.keys()
-    for name in ("api", "beat", "watcher"):
-        assert COMPOSE[name]["command"] == DEPLOYMENTS[name]["command"], name
+    assert COMPOSE.keys() - once_before_the_others == DEPLOYMENTS.keys() == COMMANDS.keys() | {"flower"}
 
 
-def test_the_api_serves_as_many_requests_at_a_time_wherever_it_runs() -> None:
-    (embedded,) = [service.argv for service in EMBEDDED if service.name == "api"]
-    sizes = [word for word in embedded if word.startswith(("--workers", "--threads", "--worker-class"))]
-    assert len(sizes) == 3
-    assert set(sizes) <= set(DEPLOYMENTS["api"]["command"])
+def test_pipeline_up_starts_the_same_commands() -> None:
+    followers = Settings().log_followers
+    assert {
+        "api": processes.api("fd://9", log_followers=followers, grace_seconds=GUNICORN_GRACE_SECONDS),
+        "stages1": processes.worker("stages", name="stages1"),
+        "hooks1": processes.worker("hooks", name="hooks1"),
+        "flows": processes.worker("flows"),
+        "housekeeping": processes.worker("housekeeping"),
+        "beat": processes.beat("/data/run/beat"),
+        "watcher": processes.watcher(),
+    } == EMBEDDED
 
 
-def test_flower_is_told_the_same_by_compose_and_in_kubernetes() -> None:
+def test_flower_is_told_the_same_wherever_it_runs() -> None:
     *_, script = DEPLOYMENTS["flower"]["command"]
-    assert [word for word in COMPOSE["flower"]["command"] if word not in script] == []
+    wanted = processes.flower("0.0.0.0", 5555)[2:]
+    assert COMPOSE["flower"]["command"] == wanted
+    assert [word for word in wanted if word not in script] == []

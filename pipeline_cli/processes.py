@@ -1,0 +1,75 @@
+"""`pipeline api`, `worker`, `beat` and `watch`: one process of the service, in the foreground.
+
+Each command replaces this process (same PID, so that signals arrive), and so never returns.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import Settings, settings
+from pipeline_core.stages.stage import STAGES
+from workers import names, processes
+
+
+def _checked_settings() -> Settings:
+    try:
+        return settings()
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
+
+
+def _become(command: list[str]) -> None:
+    os.execv(command[0], command)
+
+
+@click.command()
+@click.argument("kind", type=click.Choice([*processes.WORKERS]))
+@click.option("--name", default="", help="Node name, without the host. [default: KIND]")
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    type=click.Choice([*map(str, STAGES)]),
+    help="Serve this stage alone; repeatable.",
+)
+@click.option("--concurrency", type=click.IntRange(min=1), help="Tasks at a time. [default: that of the kind]")
+def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | None) -> None:
+    """Run a worker: for the stages of jobs, for deliveries to LifeHooks, for runs of flows, or for beat's ticks."""
+    if stages and kind != "stages":
+        raise click.UsageError(f"--stage is for the kind stages, not for {kind}")
+    _checked_settings()
+    queues = [names.stage_queue(stage) for stage in STAGES if str(stage) in stages]
+    _become(processes.worker(kind, name=name, queues=queues, concurrency=concurrency or 0))
+
+
+@click.command()
+@click.option("--bind", default="127.0.0.1:8080", show_default=True, help="HOST:PORT to listen on.")
+def api(bind: str) -> None:
+    """Run the REST API."""
+    _become(processes.api(bind, log_followers=_checked_settings().log_followers))
+
+
+@click.command()
+@click.option(
+    "--schedule",
+    default=lambda: str(Path(tempfile.gettempdir()) / "pipeline-beat"),
+    show_default="in the directory for temporary files",
+    help="File that keeps the times of the last ticks; it may be lost.",
+)
+def beat(schedule: str) -> None:
+    """Run beat, which sends the ticks. One is enough, and two do no harm."""
+    _checked_settings()
+    _become(processes.beat(schedule))
+
+
+@click.command()
+def watch() -> None:
+    """Run the watcher, which follows the cluster. Of several, one watches and the others wait."""
+    _checked_settings()
+    _become(processes.watcher())

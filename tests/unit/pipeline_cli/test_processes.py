@@ -1,0 +1,52 @@
+"""`pipeline worker` and its kind become the process that they name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline_cli import main
+from pipeline_cli.exits import Exit
+from pipeline_core.settings import Settings
+from workers import processes
+
+
+@pytest.fixture
+def become(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Callable[..., list[str]]:
+    """What a command line executes in place of itself."""
+
+    def run(*words: str) -> list[str]:
+        executed: list[list[str]] = []
+        monkeypatch.setattr(os, "execv", lambda path, argv: executed.append([path, *argv[1:]]))
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, result.stderr
+        return executed[0]
+
+    return run
+
+
+@pytest.mark.parametrize("kind", processes.WORKERS)
+def test_a_worker_of_each_kind(become: Callable[..., list[str]], kind: str) -> None:
+    assert become("worker", kind) == processes.worker(kind)
+
+
+def test_a_worker_for_some_stages(become: Callable[..., list[str]]) -> None:
+    command = become("worker", "stages", "--stage", "bind", "--stage", "gates", "--concurrency", "9", "--name", "late")
+    assert command == processes.worker("stages", name="late", queues=["stages.gates", "stages.bind"], concurrency=9)
+
+
+def test_the_other_processes(become: Callable[..., list[str]]) -> None:
+    assert become("api", "--bind", "0.0.0.0:80") == processes.api("0.0.0.0:80", log_followers=Settings().log_followers)
+    assert become("beat", "--schedule", "/x") == processes.beat("/x")
+    assert become("watch") == processes.watcher()
+
+
+def test_what_does_not_fit_is_a_wrong_command_line(monkeypatch: pytest.MonkeyPatch, fresh_runtime: object) -> None:
+    for words in (["worker", "nobody"], ["worker", "hooks", "--stage", "gates"], ["worker", "stages", "--stage", "no"]):
+        assert CliRunner().invoke(main, words).exit_code == Exit.USAGE
+    monkeypatch.setenv("PIPELINE_LEASE_SECONDS", "soon")
+    result = CliRunner().invoke(main, ["worker", "stages"])
+    assert (result.exit_code, "PIPELINE_LEASE_SECONDS" in result.stderr) == (Exit.USAGE, True)

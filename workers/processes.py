@@ -1,0 +1,89 @@
+"""How each process of the service is started: the one place for its command line.
+
+`pipeline up` starts these commands itself; `pipeline worker`, `api`, `beat` and `watch` replace their own process by them, in
+Compose and in Kubernetes. Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.names import FLOWS, HOOKS, TICKS, stage_queues
+
+APP = "workers.app"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerKind:
+    """A kind of Celery worker. `concurrency` counts child processes, or threads with the pool `threads`."""
+
+    queues: tuple[str, ...]
+    concurrency: int
+    pool: str = "prefork"
+
+
+WORKERS = {
+    "stages": WorkerKind(tuple(stage_queues()), 4),
+    # A delivery mostly waits for its subscriber, and is bound by the call's own deadline: threads are enough.
+    "hooks": WorkerKind((HOOKS,), 32, "threads"),
+    # Advancing a run mostly waits for the database.
+    "flows": WorkerKind((FLOWS,), 8, "threads"),
+    "housekeeping": WorkerKind((TICKS,), 1),
+}
+"""All kinds of workers. Together they serve every queue once."""
+
+API_WORKERS = 2
+API_THREADS = 8
+"""Threads of each API process for requests; every follower of a log holds another one beside them."""
+
+
+def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency: int = 0) -> list[str]:
+    """The command of a worker. `name` is its node name without the host, by default its kind; `queues` and `concurrency`
+    replace those of its kind."""
+    of_kind = WORKERS[kind]
+    return celery(
+        "worker",
+        "-n", f"{name or kind}@%h",
+        "-Q", ",".join(queues or of_kind.queues),
+        "-c", str(concurrency or of_kind.concurrency),
+        f"--pool={of_kind.pool}", "--without-gossip", "--without-mingle", "--loglevel=INFO",
+    )  # fmt: skip
+
+
+def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
+    """The command of the API, on an address (`HOST:PORT`) or a socket that is handed down (`fd://NUMBER`)."""
+    return python(
+        "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--worker-class=gthread",
+        f"--threads={API_THREADS + log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
+        "--worker-tmp-dir=/dev/shm", "api.wsgi:app",
+    )  # fmt: skip
+
+
+def beat(schedule: str) -> list[str]:
+    """The command of beat, which keeps the times of the last ticks in the file `schedule`."""
+    return celery("beat", f"--schedule={schedule}")
+
+
+def watcher() -> list[str]:
+    """The command of the watcher."""
+    return python("workers.watch")
+
+
+def flower(address: str, port: int) -> list[str]:
+    """The command of Flower; FLOWER_BASIC_AUTH in its environment is `USER:PASSWORD`."""
+    return celery(
+        "flower", f"--address={address}", f"--port={port}", "--max_tasks=5000", "--purge_offline_workers=300",
+        "--persistent=False", "--conf=/dev/null",
+    )  # fmt: skip
+
+
+def celery(*arguments: str) -> list[str]:
+    """A command of Celery for the service's app."""
+    return python("celery", "-A", APP, *arguments)
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module with this interpreter."""
+    return [sys.executable, "-m", module, *arguments]
