@@ -39,9 +39,9 @@ RUNS_BETWEEN = 3
 def service(
     tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Installation]:
-    """Two beats and two workers for ticks, on a hastened clock; each transaction that makes runs is cut off a few times."""
+    """Two beats and two workers for ticks, on a fast clock; each transaction that makes runs is cut off a few times."""
     variables = {
-        "HASTENING_ORIGIN": str(datetime.now(UTC).timestamp()),
+        "FAST_CLOCK_ORIGIN": str(datetime.now(UTC).timestamp()),
         "PIPELINE_CLUSTER_DRIVER": "null",
         "PIPELINE_FAILPOINT": "schedule.made:exit:3,backfill.made:exit:2",
     }
@@ -52,7 +52,7 @@ def service(
     ):
         for name in ("housekeeping", "flows"):
             known = service.services[name]
-            argv = ["tests.chaos.hastening" if word == "workers.app" else word for word in known.argv]
+            argv = ["tests.chaos.fast_clock" if word == "workers.app" else word for word in known.argv]
             service.services[name] = replace(known, argv=argv)
         for name in ("housekeeping", "beat"):
             known = service.services[name]

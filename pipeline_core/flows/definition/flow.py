@@ -272,7 +272,7 @@ def _task(body: Body) -> Task:
 
 
 def _directory_problem(text: str) -> str | None:
-    # What begins with a variable is seen when that is filled in.
+    # A path that begins with a variable is checked after rendering.
     return None if text.strip().startswith(("/", "{{")) else f"must be an absolute path, not {shown(text)}"
 
 

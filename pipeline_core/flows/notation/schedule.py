@@ -35,7 +35,7 @@ MAX_BACKFILL = 10_000
 """Points that one backfill may have."""
 
 YEARS = range(1970, 2200)
-"""Years that a time which somebody gives may lie in."""
+"""The years of times that are accepted."""
 
 _FORMAT = "%Y-%m-%d %H:%M:%S"
 _SECOND = timedelta(seconds=1)
@@ -65,7 +65,7 @@ class Schedule:
     def after(self, instant: datetime) -> Iterator[datetime]:
         """The points after `instant`, in their order."""
         zone = ZoneInfo(self.timezone)
-        # A second earlier, so that the times which a gap at this very instant has skipped are seen.
+        # A second earlier, to include local times that a gap ending at this instant skips.
         local = (instant - _SECOND).astimezone(zone).replace(tzinfo=None)
         latest = instant
         for time in CronSim(_fields(self.cron), local):
@@ -141,7 +141,7 @@ def first_instant(local: datetime, zone: ZoneInfo) -> datetime:
     instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if instant.astimezone(zone).replace(tzinfo=None, fold=0) == local:
         return instant
-    # Seen with the offset after the gap, the time lies before the change; with the one before it, behind it.
+    # With the offset after the gap, the time is before the change; with the offset before it, after the change.
     before, behind = local.replace(tzinfo=zone, fold=1).astimezone(UTC), instant
     old = before.astimezone(zone).utcoffset()
     while behind - before > _SECOND:

@@ -239,7 +239,7 @@ def _disallowed(node: nodes.Node) -> str | None:
     if isinstance(node, nodes.Getattr) and node.attr not in ATTRIBUTES:
         return f"there is no attribute {shown(node.attr)}; there are {', '.join(sorted(ATTRIBUTES))}, and `output` of tasks"
     if isinstance(node, nodes.Getitem) and not all(map(_is_index, _indices(node.arg))):
-        return "items and slices are told by whole numbers"
+        return "items and slices must be whole numbers"
     if isinstance(node, nodes.Call) and (node.dyn_args or node.dyn_kwargs or not isinstance(node.node, nodes.Getattr)):
         return "only functions of `uuid` and `datetime` may be called"
     if isinstance(node, nodes.Filter) and (node.name not in FILTERS or node.dyn_args or node.dyn_kwargs):

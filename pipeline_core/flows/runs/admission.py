@@ -120,7 +120,10 @@ def admit(flow_id: str) -> list[str]:
 
 
 def admit_scheduled(session: Session, flow_id: str, flow: Flow) -> None:
-    """The same for the scheduled runs of a flow whose row the caller has locked; their jobs are submitted after the commit."""
+    """Start those scheduled runs of a flow that may start. The caller has locked the flow's row.
+
+    Their jobs are submitted after the commit.
+    """
     moment = now()
     for run_id, admission in _scheduled(session, flow_id, flow).items():
         _apply(session, run_id, admission, moment)
@@ -157,7 +160,7 @@ def _scheduled(session: Session, flow_id: str, flow: Flow) -> Mapping[str, Admis
 
 
 def _predecessors(flow_id: str) -> Select[Any]:
-    """The scheduled run before each that has not ended: no more of a long history is needed."""
+    """For each scheduled run that has not ended, the one before it: the rest of a long history is not needed."""
     later = _RUN.alias("later")
     before = (
         select(*_COLUMNS)
@@ -206,7 +209,7 @@ def _apply(session: Session, run_id: str, admission: Admission, moment: datetime
     elif run.state not in OPEN:
         return False
     elif admission.state is RunState.RUNNING:
-        return repository.apply_events(session, run, [engine.RunStarted()], moment)
+        return repository.apply_events(session, run, [engine.RunAdmitted()], moment)
     else:
         if admission.state is RunState.EXPIRED:
             _expire_tasks(session, run_id, moment)

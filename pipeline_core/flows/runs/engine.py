@@ -59,7 +59,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunAdmitted:
     """The run was admitted."""
 
 
@@ -119,7 +119,7 @@ class FinishRun:
     reason: str = ""
 
 
-RunEvent = RunStarted | JobChanged | TaskMarked | RunStopped | RunRetried
+RunEvent = RunAdmitted | JobChanged | TaskMarked | RunStopped | RunRetried
 RunCommand = SubmitJob | StopJob | FinishRun
 AdvanceResult = tuple[Run, tuple[RunCommand, ...]]
 """The new run, and what has to be done."""
@@ -203,7 +203,7 @@ def _apply(event: RunEvent, run: Run) -> AdvanceResult:
 
 
 @_apply.register
-def _(event: RunStarted, run: Run) -> AdvanceResult:
+def _(event: RunAdmitted, run: Run) -> AdvanceResult:
     return (
         (replace(run, state=RunState.RUNNING), ()) if run.state in (RunState.WAITING, RunState.BLOCKED) else (run, ())
     )

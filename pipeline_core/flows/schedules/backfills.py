@@ -178,21 +178,21 @@ def _resume(session: Session, backfill: Backfill, flow: FlowRow) -> None:
     if backfill.state == BackfillState.SUCCEEDED:
         raise Conflict(f"The backfill {backfill.id} has succeeded; there is nothing left of it to resume.")
     _refuse_second(session, flow)
-    backfill.points_to_retry = [rfc3339(point) for point in _to_do_again(session, backfill)]
+    backfill.points_to_retry = [rfc3339(point) for point in _points_to_retry(session, backfill)]
     backfill.state, backfill.reason, backfill.finished_at = BackfillState.RUNNING, "", None
     session.flush()
     backfill_progress.advance_locked(session, backfill, flow)
 
 
-def _to_do_again(session: Session, backfill: Backfill) -> list[datetime]:
-    """The points whose runs came to nothing; also the last one, when somebody has cleared its run."""
-    states = {point: known["state"] for point, known in _runs(session, backfill).items()}
+def _points_to_retry(session: Session, backfill: Backfill) -> list[datetime]:
+    """The points with an unsuccessful run; also points that were to be retried, and the last one, whose run was deleted."""
+    states = {point: run["state"] for point, run in _runs(session, backfill).items()}
     made = [parse_rfc3339(point) for point in backfill.points[: backfill.made_count]]
-    waited = {parse_rfc3339(point) for point in backfill.points_to_retry}
+    waiting = {parse_rfc3339(point) for point in backfill.points_to_retry}
     return [
         point
         for point in made
-        if states.get(point) in UNSUCCESSFUL or (point not in states and (point == made[-1] or point in waited))
+        if states.get(point) in UNSUCCESSFUL or (point not in states and (point == made[-1] or point in waiting))
     ]
 
 

@@ -73,7 +73,7 @@ def create_due_runs(seconds: float, *, helping: bool = False) -> int:
 
 def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]:
     """The flows with due runs, in the order to create these in, and for how many points of each."""
-    has_open = (
+    open_runs = (
         select(func.count())
         .where(
             RunRow.flow_id == FlowRow.id,
@@ -82,11 +82,11 @@ def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]
         )
         .scalar_subquery()
     )
-    query = select(FlowRow.id, MAX_OPEN_RUNS - has_open).where(
+    query = select(FlowRow.id, MAX_OPEN_RUNS - open_runs).where(
         ~FlowRow.paused,
         FlowRow.next_at <= moment,
         FlowRow.schedule_error_at.is_(None) | (FlowRow.schedule_error_at <= moment - RETRY_AFTER),
-        has_open < MAX_OPEN_RUNS,
+        open_runs < MAX_OPEN_RUNS,
     )
     late = FlowRow.next_at <= moment - LATE
     order = (FlowRow.next_at, FlowRow.id)
@@ -95,8 +95,8 @@ def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]
         behind = session.execute(query.where(late).order_by(func.random()).limit(BEHIND)).all()
         if len(on_time) > MAX_WITHOUT_HELP and not helping:
             wakeups.after_commit(session, wakeups.SchedulesDue())
-    turns = (*(reversed(on_time) if helping else on_time), *behind)
-    return {flow_id: min(MAX_POINTS, room) for flow_id, room in turns}
+    found = (*(reversed(on_time) if helping else on_time), *behind)
+    return {flow_id: min(MAX_POINTS, free) for flow_id, free in found}
 
 
 def create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from pipeline_core.flows.runs import admission, engine, repository
 from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
+from tests.builders import flow_entry
 from tests.clock import TestClock
 
 ADA = Actor(name="ada", admin=True)
@@ -31,8 +32,7 @@ def utc(text: str) -> datetime:
 def entry(name: str, *, cron: str | None = "* * * * *", **pipeline: Any) -> dict[str, Any]:
     """A flow of one task that has a job."""
     schedule = {"schedule_type": "crontab", "cron_time": cron} if cron else {}
-    task = {"name": "only", "job_templete": "customize", "args": {"images": "busybox", "command": "true"}}
-    return {"pipeline": {"name": name, **schedule, **pipeline}, "tasks": [task]}
+    return flow_entry(name, {"only": []}, **schedule, **pipeline)
 
 
 @dataclass

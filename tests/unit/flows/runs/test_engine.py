@@ -15,11 +15,11 @@ from pipeline_core.flows.runs.engine import (
     FinishRun,
     JobChanged,
     Run,
+    RunAdmitted,
     RunCommand,
     RunEvent,
     RunPlan,
     RunRetried,
-    RunStarted,
     RunStopped,
     StopJob,
     SubmitJob,
@@ -58,7 +58,7 @@ def states(run: Run) -> dict[str, str]:
 
 
 def test_tasks_start_when_all_before_them_are_done() -> None:
-    run, commands = play(new_run(plan(DIAMOND)), RunStarted())
+    run, commands = play(new_run(plan(DIAMOND)), RunAdmitted())
     assert commands == [SubmitJob("top", 1)]
     run, commands = play(run, ended("top"))
     assert commands == [SubmitJob("left", 1), SubmitJob("right", 1)]
@@ -72,13 +72,13 @@ def test_tasks_start_when_all_before_them_are_done() -> None:
 
 
 def test_no_more_tasks_than_the_parallelism_are_under_way() -> None:
-    run, commands = play(new_run(plan({name: [] for name in "abc"}, parallelism=2)), RunStarted())
+    run, commands = play(new_run(plan({name: [] for name in "abc"}, parallelism=2)), RunAdmitted())
     assert commands == [SubmitJob("a", 1), SubmitJob("b", 1)]
     assert play(run, ended("b"))[1] == [SubmitJob("c", 1)]
 
 
 def test_events_that_come_together_are_all_taken_in_before_anything_more_starts() -> None:
-    run, _ = advance(new_run(plan({"a": [], "b": [], "c": ["a"]})), RunStarted())
+    run, _ = advance(new_run(plan({"a": [], "b": [], "c": ["a"]})), RunAdmitted())
     run, commands = advance(run, ended("a"), ended("b", JobState.FAILED))
     assert commands == (FinishRun(RunState.FAILED, "task b: exit 1"),)
     assert states(run) == {"a": "succeeded", "b": "failed", "c": "stopped"}
@@ -86,7 +86,7 @@ def test_events_that_come_together_are_all_taken_in_before_anything_more_starts(
 
 
 def test_a_failure_is_tried_again_first() -> None:
-    run, commands = play(new_run(plan({"a": []}, retries={"a": 1})), RunStarted(), ended("a", JobState.FAILED))
+    run, commands = play(new_run(plan({"a": []}, retries={"a": 1})), RunAdmitted(), ended("a", JobState.FAILED))
     assert commands == [SubmitJob("a", 2)]
     assert (run.tasks["a"].state, run.tasks["a"].reason) == (TaskState.WAITING, "exit 1")
     assert play(run, ended("a", JobState.FAILED))[0] == run
@@ -95,13 +95,13 @@ def test_a_failure_is_tried_again_first() -> None:
 
 
 def test_a_task_that_is_wrong_itself_is_not_tried_again() -> None:
-    run, _ = play(new_run(plan({"a": []}, retries={"a": 9})), RunStarted())
+    run, _ = play(new_run(plan({"a": []}, retries={"a": 9})), RunAdmitted())
     assert play(run, JobChanged("a", 1, JobState.FAILED, "no value", non_retryable=True))[0].state is RunState.FAILED
 
 
 def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
     upstream = {"a": [], "b": [], "c": [], "after-a": ["a"], "after-b": ["b"]}
-    run, _ = play(new_run(plan(upstream, parallelism=2, retries={"b": 3})), RunStarted())
+    run, _ = play(new_run(plan(upstream, parallelism=2, retries={"b": 3})), RunAdmitted())
     run, commands = play(run, ended("a", JobState.FAILED))
     assert commands == []
     assert states(run) == {
@@ -125,7 +125,7 @@ def test_after_a_failure_nothing_starts_and_what_runs_is_let_finish() -> None:
 
 def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up() -> None:
     upstream = {"a": [], "b": [], "after-a": ["a"], "both": ["after-a", "b"], "after-b": ["b"]}
-    run, _ = play(new_run(plan(upstream, fail_fast=False)), RunStarted(), ended("a", JobState.FAILED))
+    run, _ = play(new_run(plan(upstream, fail_fast=False)), RunAdmitted(), ended("a", JobState.FAILED))
     assert states(run)["both"] == "upstream_failed"
     run, commands = play(run, ended("b"))
     assert commands == [SubmitJob("after-b", 1)]
@@ -136,7 +136,7 @@ def test_without_fail_fast_only_what_depends_on_a_failure_is_given_up() -> None:
 def test_a_skipped_task_counts_as_done_and_logical_ones_need_no_job() -> None:
     upstream = {"a": [], "skip": ["a"], "join": ["skip"], "last": ["join"]}
     run, commands = play(
-        new_run(plan(upstream, skipped=frozenset({"skip"}), logical=frozenset({"join"}))), RunStarted()
+        new_run(plan(upstream, skipped=frozenset({"skip"}), logical=frozenset({"join"}))), RunAdmitted()
     )
     assert (commands, states(run)["join"]) == ([SubmitJob("a", 1)], "waiting")
     run, commands = play(run, ended("a"))
@@ -146,13 +146,13 @@ def test_a_skipped_task_counts_as_done_and_logical_ones_need_no_job() -> None:
 
 def test_a_flow_of_skipped_and_logical_tasks_ends_at_once() -> None:
     run = new_run(plan({"a": [], "b": ["a"]}, skipped=frozenset("a"), logical=frozenset("b")))
-    assert play(run, RunStarted())[1] == [FinishRun(RunState.SUCCEEDED)]
+    assert play(run, RunAdmitted())[1] == [FinishRun(RunState.SUCCEEDED)]
 
 
 def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
     run, commands = play(
         new_run(plan(DIAMOND)),
-        RunStarted(),
+        RunAdmitted(),
         ended("top"),
         JobChanged("left", 1, JobState.RUNNING),
         RunStopped("by ann"),
@@ -163,7 +163,7 @@ def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
 
 
 def test_a_retry_takes_up_failed_tasks_and_what_follows_them() -> None:
-    run, _ = play(new_run(plan(DIAMOND, retries={"left": 1})), RunStarted(), ended("top"), ended("right"))
+    run, _ = play(new_run(plan(DIAMOND, retries={"left": 1})), RunAdmitted(), ended("top"), ended("right"))
     run, _ = play(run, ended("left", JobState.FAILED), ended("left", JobState.FAILED, 2))
     assert can_retry(run)
     run, commands = play(run, RunRetried())
@@ -175,7 +175,7 @@ def test_a_retry_takes_up_failed_tasks_and_what_follows_them() -> None:
 
 
 def test_a_failed_task_that_is_marked_lets_its_run_go_on() -> None:
-    run, _ = play(new_run(plan(DIAMOND)), RunStarted(), ended("top"), ended("left", JobState.FAILED), ended("right"))
+    run, _ = play(new_run(plan(DIAMOND)), RunAdmitted(), ended("top"), ended("left", JobState.FAILED), ended("right"))
     assert (run.state, states(run)["end"]) == (RunState.FAILED, "upstream_failed")
     run, commands = play(run, TaskMarked("left", TaskState.SKIPPED, "by ann"))
     assert (commands, run.state, states(run)["left"]) == ([SubmitJob("end", 1)], RunState.RUNNING, "skipped")
@@ -184,7 +184,7 @@ def test_a_failed_task_that_is_marked_lets_its_run_go_on() -> None:
 
 def test_a_waiting_task_that_is_marked_lets_nothing_pass_before_those_upstream() -> None:
     upstream = {"a": [], "b": ["a"], "c": ["b"]}
-    run, commands = play(new_run(plan(upstream, fail_fast=False)), RunStarted(), TaskMarked("b", TaskState.SUCCEEDED))
+    run, commands = play(new_run(plan(upstream, fail_fast=False)), RunAdmitted(), TaskMarked("b", TaskState.SUCCEEDED))
     assert (commands, states(run)["b"]) == ([], "succeeded")
     assert play(run, ended("a"))[1] == [SubmitJob("c", 1)]
     assert states(play(run, ended("a", JobState.FAILED))[0]) == {
@@ -195,7 +195,7 @@ def test_a_waiting_task_that_is_marked_lets_nothing_pass_before_those_upstream()
 
 
 def test_only_failed_tasks_and_those_without_a_job_may_be_marked() -> None:
-    run, _ = play(new_run(plan(DIAMOND)), RunStarted())
+    run, _ = play(new_run(plan(DIAMOND)), RunAdmitted())
     assert [can_mark(run, name) for name in ("top", "end")] == [False, True]
     assert play(run, TaskMarked("top", TaskState.SKIPPED))[0] is run
     assert play(run, TaskMarked("end", TaskState.FAILED))[0] is run
@@ -203,7 +203,7 @@ def test_only_failed_tasks_and_those_without_a_job_may_be_marked() -> None:
 
 
 def test_a_job_that_was_suspended_waits_again_and_a_late_word_changes_nothing() -> None:
-    run, _ = play(new_run(plan({"a": []})), RunStarted(), JobChanged("a", 1, JobState.SUSPENDED))
+    run, _ = play(new_run(plan({"a": []})), RunAdmitted(), JobChanged("a", 1, JobState.SUSPENDED))
     assert states(run) == {"a": "suspended"}
     run, _ = play(run, JobChanged("a", 1, JobState.WAITING), JobChanged("a", 1, JobState.RUNNING))
     assert play(run, JobChanged("a", 1, JobState.WAITING))[0] is run
@@ -213,7 +213,7 @@ def test_a_job_that_was_suspended_waits_again_and_a_late_word_changes_nothing() 
 def test_a_thousand_tasks_deep_and_wide_come_to_their_end() -> None:
     names = [f"t{number}" for number in range(1000)]
     for upstream in ({n: names[i - 1 : i] for i, n in enumerate(names)}, {n: [] for n in names}):
-        run, commands = play(new_run(plan(upstream)), RunStarted())
+        run, commands = play(new_run(plan(upstream)), RunAdmitted())
         for _ in range(1000):
             run, commands = play(run, ended(run.active[0]))
         assert commands == [FinishRun(RunState.SUCCEEDED)]
@@ -225,7 +225,7 @@ def test_the_plan_of_a_flow_has_its_settings() -> None:
     whole = plan_run(flow, lambda template: template == "logical")
     assert (whole.retries, whole.logical, whole.parallelism) == ({"fetch-corpus": 3}, {"gate"}, 10)
     alone = plan_run(flow, lambda template: False, only="sft-a")
-    assert play(new_run(alone), RunStarted())[1] == [SubmitJob("sft-a", 1)]
+    assert play(new_run(alone), RunAdmitted())[1] == [SubmitJob("sft-a", 1)]
 
 
 TASKS = [f"t{number}" for number in range(8)]
@@ -257,7 +257,7 @@ EVENTS = st.one_of(
     st.builds(TaskMarked, st.sampled_from(TASKS), st.sampled_from(TaskState)),
     st.just(RunStopped()),
     st.just(RunRetried()),
-    st.just(RunStarted()),
+    st.just(RunAdmitted()),
 )
 ENDINGS = st.sampled_from([JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
 
@@ -286,7 +286,7 @@ def hold(before: Run, after: Run, commands: tuple[RunCommand, ...]) -> None:
 @given(PLANS, st.lists(EVENTS, max_size=25))
 def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: RunPlan, events: list[RunEvent]) -> None:
     run = new_run(rules)
-    for event in [RunStarted(), *events]:
+    for event in [RunAdmitted(), *events]:
         before = run
         run, commands = advance(before, event)
         hold(before, run, commands)
@@ -298,7 +298,7 @@ def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: RunPlan
 @settings(max_examples=150)
 @given(PLANS, st.data())
 def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: RunPlan, data: st.DataObject) -> None:
-    run, commands = advance(new_run(rules), RunStarted())
+    run, commands = advance(new_run(rules), RunAdmitted())
     hold(new_run(rules), run, commands)
     jobs = 0
     while not run.state.final:

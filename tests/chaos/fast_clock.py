@@ -1,7 +1,7 @@
 """The service's workers with a clock for schedules on which a minute takes a second.
 
-Loaded in front of the service itself, by Celery as the module of its app. Its origin is in HASTENING_ORIGIN, in unix
-seconds: there the clock is right.
+Celery loads it as the module of its app, in place of `workers.app`. At FAST_CLOCK_ORIGIN, in unix seconds, the clock shows
+the real time.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pipeline_core.flows.schedules import firing
 from workers.app import app
 
 SPEED = 60
-ORIGIN = datetime.fromtimestamp(float(os.environ["HASTENING_ORIGIN"]), UTC)
+ORIGIN = datetime.fromtimestamp(float(os.environ["FAST_CLOCK_ORIGIN"]), UTC)
 
 
-def hastened() -> datetime:
+def fast_now() -> datetime:
     return ORIGIN + SPEED * (datetime.now(UTC) - ORIGIN)
 
 
 for module in (admission, firing, creation):
-    module.now = hastened  # type: ignore[attr-defined]
+    module.now = fast_now  # type: ignore[attr-defined]
 
 
 __all__ = ["app"]
