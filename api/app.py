@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from contextlib import suppress
 
-from flask import Flask, Response, request
+import structlog
+from flask import Flask, Response, g, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from api import bodies, envelope, openapi, request_ids
+from api import envelope, openapi, resources
 from api.auth import FailureLimit
-from api.blueprint import LIMIT
+from api.blueprint import LIMIT, READ_BYTES
+from api.resources import flows, operations
+from api.resources import tokens as token_routes
 from pipeline_core.auth import tokens
 from pipeline_core.common import log
 from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
 from pipeline_core.settings import settings
 from workers import publish
+
+REQUEST_ID = "X-Request-ID"
+_USABLE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class Application(Flask):
@@ -29,22 +37,18 @@ class Application(Flask):
 
 def create_app() -> Flask:
     """A new application: it reads the settings, and opens no connection before the first request."""
-    from api import resources
-    from api.resources import flows, operations
-    from api.resources import tokens as token_routes
-
     log.configure(settings())
     app = Application("pipeline", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = bodies.READ_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = READ_BYTES
     # Every path works with and without a trailing slash, and nothing is ever redirected.
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["token"] = token_routes.TokenID
     app.url_map.converters["flow"] = flows.FlowName
     app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
-    request_ids.install(app)
+    app.before_request(_begin)
+    app.after_request(_end)
     app.register_error_handler(Exception, envelope.failure)
-    app.after_request(_harden)
     api = openapi.make_api(app, operations.VERSION)
     for blueprint in resources.all_blueprints():
         api.register_blueprint(blueprint)
@@ -66,7 +70,17 @@ def check_startup() -> None:
         tokens.check_startup(session)
 
 
-def _harden(response: Response) -> Response:
+def _begin() -> None:
+    """Take over the request's ID from whoever sent it, or make one: it is in every log line that the request causes."""
+    sent = request.headers.get(REQUEST_ID, "")
+    g.request_id = sent if _USABLE_ID.fullmatch(sent) else uuid.uuid4().hex
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request_id=g.request_id)
+
+
+def _end(response: Response) -> Response:
+    """What every answer carries."""
+    response.headers[REQUEST_ID] = g.request_id
     response.headers["X-Content-Type-Options"] = "nosniff"
     if request.path.startswith("/v1"):
         response.headers["Cache-Control"] = "no-store"

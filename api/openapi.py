@@ -16,6 +16,9 @@ from swagger_ui_bundle import swagger_ui_path
 
 from api import envelope
 from api.auth import ADMIN, Needed
+from api.schemas.bodies import BodySchema, Either
+from api.schemas.fields import Query
+from pipeline_core.auth.actor import Actor
 from pipeline_core.errors import Code
 
 Shape = type[Schema] | Mapping[str, Any]
@@ -112,19 +115,41 @@ _ERROR = {
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """The JSON body of an operation; `required` or not."""
+    """The JSON body of an operation; `required` or not.
 
-    schema: Shape
+    A body schema (or `Either` of several) documents the body and reads it; any other form only documents it, and the
+    operation is given the JSON as it came. `permit` raises Forbidden for what the actor may not do, by the fields that could
+    be read: it is asked before what is wrong with the others is told.
+    """
+
+    schema: Shape | Either
     required: bool = True
     example: Any = None
+    permit: Callable[[Actor, Mapping[str, Any]], None] | None = None
+
+    @property
+    def documented(self) -> Shape:
+        """The form for the document."""
+        return self.schema.documented if isinstance(self.schema, Either) else self.schema
+
+    def read(self, raw: Any, actor: Actor) -> Any:
+        """What the schema makes of parsed JSON. Raises Forbidden, or what `BodySchema.read` raises."""
+        schema = self.schema() if isinstance(self.schema, type) else self.schema
+        if not isinstance(schema, BodySchema | Either):
+            return raw
+        found, errors = schema.examine(raw)
+        if self.permit and isinstance(found, Mapping):
+            self.permit(actor, found)
+        errors.raise_any()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What an operation declares.
 
-    `needs` is the privilege; None lets everyone in. `query` is checked by its schema; of the body (`takes`) only that it
-    is JSON: its schema is for the document, and what reads the body checks it. So are `payload` (of one item, when
+    `needs` is the privilege; None lets everyone in. `query` and `takes`, the body, are checked and read by their schemas.
+    For the document alone are `payload` (of one item, when
     `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
     may answer), `parameters`, `headers` of the answer, `example`, and `links` (operations that go on with the answer, of
     another blueprint as `blueprint.operation`: a path's parameter, and the payload's field for it).
@@ -132,7 +157,7 @@ class Operation:
 
     method: str
     needs: Needed | None
-    query: type[Schema] | None = None
+    query: type[Query] | None = None
     takes: Takes | None = None
     payload: Shape | None = None
     paged: bool = False
@@ -214,7 +239,7 @@ def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> 
     if operation.query:
         written["parameters"].append({"in": "query", "schema": operation.query})
     if takes := operation.takes:
-        content: dict[str, Any] = {"schema": takes.schema}
+        content: dict[str, Any] = {"schema": takes.documented}
         if takes.example is not None:
             content["example"] = takes.example
         written["requestBody"] = {"required": takes.required, "content": {"application/json": content}}

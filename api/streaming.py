@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import select
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from flask import Response, request
 
-from api.readers import Reader
 from pipeline_core.errors import Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 BUSY_SECONDS = 30
 """When to ask again after being told that there are too many followers."""
+
+SERVERS_SOCKETS = ("gunicorn.socket", "werkzeug.socket")
+"""Where WSGI servers put the connection; the WSGI standard knows none."""
+
+IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 3
 
 
 def answer(lines: Callable[[], Iterator[str]], *, follow: bool) -> Response:
@@ -63,3 +70,26 @@ def _nothing() -> None:
 @part
 def _places() -> threading.Semaphore:
     return threading.Semaphore(settings().log_followers)
+
+
+class Reader:
+    """Who sent a request. `gone` is always false where the server does not give its connection away.
+
+    A reader whose machine has vanished without closing the connection is noticed by probes, after 25 s.
+    """
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._poll = select.poll()
+        connection = next((environ[name] for name in SERVERS_SOCKETS if name in environ), None)
+        if connection is not None:
+            self._poll.register(connection, select.POLLRDHUP)
+            if connection.family in (socket.AF_INET, socket.AF_INET6):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE_SECONDS)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the other side has closed the connection."""
+        return bool(self._poll.poll(0))

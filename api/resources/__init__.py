@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from api.blueprint import Blueprint
+from api.resources import (
+    audit,
+    events,
+    features,
+    flows,
+    hooks,
+    jobs,
+    logs,
+    metrics,
+    operations,
+    plugins,
+    runs,
+    schedules,
+    templates,
+    tokens,
+)
 
 
 def all_blueprints() -> tuple[Blueprint, ...]:
     """Every blueprint, in the order of the document."""
-    from api.resources import (
-        audit,
-        events,
-        features,
-        flows,
-        hooks,
-        jobs,
-        logs,
-        operations,
-        plugins,
-        runs,
-        schedules,
-        templates,
-        tokens,
-    )
-
-    # Logs are jobs' too, and runs are flows': their modules add to those blueprints, so they come after.
+    # Some modules add to another's blueprint (logs to jobs, runs to flows, metrics to operations): those come after it.
     modules = (
-        jobs,
-        logs,
-        events,
-        flows,
-        runs,
-        schedules,
-        templates,
-        features,
-        plugins,
-        hooks,
-        tokens,
-        audit,
-        operations,
+        *(jobs, logs, events, flows, runs, schedules, templates),
+        *(features, plugins, hooks, tokens, audit, operations, metrics),
     )
     return tuple(dict.fromkeys(module.blueprint for module in modules))

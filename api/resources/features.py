@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from api import paging
@@ -10,6 +11,7 @@ from api.openapi import Takes
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import Cuts
+from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
@@ -25,9 +27,15 @@ _EXAMPLE = {
 }
 
 
-@blueprint.operation(
-    "POST", "", needs=Privilege.WRITE_FEATURE, takes=Takes(forms.FeatureBody, example=_EXAMPLE), refusals=(409,)
-)
+def _owners_only(actor: Actor, feature: Mapping[str, Any]) -> None:
+    with transaction() as session:
+        registry.require_owner(session, feature.get("name"), actor)
+
+
+REGISTRATION = Takes(forms.FeatureBody, example=_EXAMPLE, permit=_owners_only)
+
+
+@blueprint.operation("POST", "", needs=Privilege.WRITE_FEATURE, takes=REGISTRATION, refusals=(409,))
 def register(call: Call) -> None:
     """Register a feature, or replace it as a whole"""
     with transaction() as session:

@@ -11,7 +11,6 @@ from api import paging
 from api.blueprint import Blueprint, Call
 from api.openapi import Takes
 from api.paging import Page
-from api.resources.jobs import reason_fault
 from api.schemas import flows as forms
 from api.schemas import runs as run_forms
 from api.schemas.fields import Pages
@@ -23,8 +22,6 @@ from pipeline_core.flows.notation.names import RESERVED_FLOW_NAMES
 from pipeline_core.flows.runs import creation
 from pipeline_core.flows.states import Trigger
 from pipeline_core.flows.store import flows
-from pipeline_core.validation.body import Body
-from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
 
@@ -176,12 +173,6 @@ def debug_task(call: Call, name: str, task: str) -> Any:
 
 
 def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -> Any:
-    body = Body.of(call.body if call.raw else {})
-    variables = body.value("variables") or {}
-    if not isinstance(variables, dict):
-        body.add_error("variables", f"must be an object of values by name, not {shown(variables)}")
-    reason = body.text("reason", check=reason_fault)
-    body.finish()
     with transaction() as session:
         run_id = creation.create(
             session,
@@ -189,9 +180,9 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,
-            variables=variables,
+            variables=call.body["variables"] or {},
             only=task,
-            reason=reason,
+            reason=call.body["reason"],
             request_id=call.actor.request_id,
             actor=call.actor,
         )

@@ -20,7 +20,6 @@ from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, detail, explanation, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
@@ -56,10 +55,9 @@ _OF_A_JOB = ("job_detail", "config", "taskset", "job_trail", "job_events", "job_
 )
 def submit(call: Call) -> Any:
     """Submit a job; the answer comes once it is durably stored"""
-    submitted = submission.Submission.parse(call.body)
     key = _idempotency_key()
     digest = hashlib.sha256(call.raw).hexdigest() if key else ""
-    return {"jobID": submission.submit(submitted, call.actor, idempotency_key=key, raw_hash=digest)}
+    return {"jobID": submission.submit(call.body, call.actor, idempotency_key=key, raw_hash=digest)}
 
 
 @blueprint.operation(
@@ -74,38 +72,34 @@ def explain(call: Call) -> Any:
 
     Takes what a submission takes and refuses what it refuses. Nothing is stored, and no plugin is asked.
     """
-    submitted = submission.Submission.parse(call.body)
     with transaction() as session:
-        return explanation.explain(session, submitted, call.actor).to_json()
+        return explanation.explain(session, call.body, call.actor).to_json()
 
 
 @blueprint.operation(
     "PUT",
     "/stop/<job_id>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.Note, required=False, example={"reason": "wrong data"}),
+    takes=Takes(forms.JobReason, required=False, example={"reason": "wrong data"}),
     refusals=(404, 409),
 )
 def stop(call: Call, job_id: str) -> None:
     """Stop a job; stopping a stopped one succeeds"""
-    body, reason = _note(call, job_id)
-    body.finish()
-    control.stop(job_id, call.actor, reason=reason)
+    _require_same(call, job_id)
+    control.stop(job_id, call.actor, reason=call.body["reason"])
 
 
 @blueprint.operation(
     "PUT",
     "/resume/<job_id>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.ResumeNote, required=False, example={"reason": "quota granted"}),
+    takes=Takes(forms.ResumeReason, required=False, example={"reason": "quota granted"}),
     refusals=(404, 409),
 )
 def resume(call: Call, job_id: str) -> None:
     """Resume a suspended job; of many at once, one succeeds"""
-    body, reason = _note(call, job_id)
-    gate = body.text("gate")
-    body.finish()
-    control.resume(job_id, call.actor, reason=reason, gate=gate or None)
+    _require_same(call, job_id)
+    control.resume(job_id, call.actor, reason=call.body["reason"], gate=call.body["gate"] or None)
 
 
 @blueprint.operation(
@@ -243,18 +237,11 @@ def _filter(query: Mapping[str, Any]) -> JobFilter:
     )
 
 
-def _note(call: Call, job_id: str) -> tuple[Body, str]:
-    """The optional body of stop and resume, to be finished, and the reason in it."""
-    body = Body.of(call.body if call.raw else {})
-    if body.value("jobID") not in (None, job_id):
-        body.add_error("jobID", f"must be equal to the path's, {shown(job_id)}")
-    return body, body.text("reason", check=reason_fault)
-
-
-def reason_fault(reason: str) -> str | None:
-    """What is wrong with a reason that a person gives."""
-    longest = forms.MAX_REASON
-    return None if len(reason) <= longest else f"must have at most {longest} characters, not {len(reason)}"
+def _require_same(call: Call, job_id: str) -> None:
+    """Raises WrongParameter when the body names another job than the path."""
+    if call.body["jobID"] not in (None, job_id):
+        text = f"must be equal to the path's, {shown(job_id)}"
+        raise WrongParameter(f"jobID: {text}", errors={"jobID": [text]})
 
 
 def _idempotency_key() -> str | None:

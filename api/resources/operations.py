@@ -5,11 +5,6 @@ from __future__ import annotations
 from importlib.metadata import version as installed
 from typing import Any
 
-from flask import Response
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
-from api import metrics, views
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
 from api.schemas.operations import Rotated, Status, Version
@@ -17,22 +12,14 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
 from pipeline_core.features import registry
-from pipeline_core.operations import readiness
+from pipeline_core.operations import health_checks, readiness
 from pipeline_core.operations import status as service_status
-from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from workers import queues
 
 blueprint = Blueprint("operations", __name__, description="Whether and how the service runs.")
 
 VERSION = installed("pipeline-service")
-
-
-@part
-def _registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(metrics.Recorded())
-    return registry
 
 
 @blueprint.operation("GET", "/healthz", needs=None)
@@ -49,12 +36,6 @@ def readyz(call: Call) -> None:
         raise not_ready
 
 
-@blueprint.operation("GET", "/metrics", needs=None, streams="text/plain")
-def prometheus(call: Call) -> Response:
-    """Prometheus metrics"""
-    return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
-
-
 @blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})
 def version(call: Call) -> Any:
     """What is running"""
@@ -67,7 +48,7 @@ def status(call: Call) -> Any:
 
     The numbers are those of all users, whoever asks; no job is named.
     """
-    return views.status(service_status.read(queues.depths), settings())
+    return health_checks.payload(service_status.read(queues.depths), settings())
 
 
 @blueprint.operation("PUT", "/v1/secrets/rotate", needs=ADMIN, payload=Rotated, example={"count": 3})

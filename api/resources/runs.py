@@ -12,16 +12,14 @@ from api.blueprint import Blueprint, Call
 from api.openapi import Takes
 from api.paging import Page
 from api.resources.flows import blueprint as flows
-from api.resources.jobs import reason_fault
 from api.schemas import runs as forms
+from api.schemas.jobs import Reason
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import control, logs, queries
 from pipeline_core.flows.runs.queries import with_usage
-from pipeline_core.flows.states import TaskState
-from pipeline_core.validation.body import Body
 
 blueprint = Blueprint("runs", __name__, url_prefix="/v1/runs", description="Runs of flows.")
 
@@ -63,15 +61,12 @@ def run_detail(call: Call, run_id: str) -> Any:
     "PUT",
     "/<run_id>/stop",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.RunNote, required=False, example=_WHY),
+    takes=Takes(Reason, required=False, example=_WHY),
     refusals=(404, 409),
 )
 def stop(call: Call, run_id: str) -> None:
     """Stop a run with the jobs of its tasks; stopping a stopped one succeeds"""
-    body = Body.of(call.body if call.raw else {})
-    reason = body.text("reason", check=reason_fault)
-    body.finish()
-    control.stop(run_id, call.actor, reason=reason)
+    control.stop(run_id, call.actor, reason=call.body["reason"])
 
 
 @blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, refusals=(404, 409))
@@ -101,11 +96,7 @@ def clear(call: Call, run_id: str) -> None:
 )
 def mark(call: Call, run_id: str, task: str) -> None:
     """Let a failed or waiting task count as succeeded or skipped"""
-    body = Body.of(call.body)
-    state = body.text("mark", required=True, check=_mark_fault)
-    reason = body.text("reason", check=reason_fault)
-    body.finish()
-    control.mark(run_id, task, TaskState(state), call.actor, reason=reason)
+    control.mark(run_id, task, call.body["mark"], call.actor, reason=call.body["reason"])
 
 
 @blueprint.operation(
@@ -151,8 +142,3 @@ def _page(session: Any, call: Call, flow: str | None) -> Page:
         offset=offset,
     )
     return paging.page(found, total, query)
-
-
-def _mark_fault(text: str) -> str | None:
-    known = [state.value for state in control.MARKS]
-    return None if text in known else f"must be {' or '.join(known)}"

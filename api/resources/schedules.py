@@ -15,7 +15,6 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
 from pipeline_core.flows.schedules import backfills, scheduling
-from pipeline_core.validation.body import Body
 
 blueprint = Blueprint(
     "schedules", __name__, url_prefix="/v1", description="When flows run, and backfills of their past."
@@ -50,16 +49,10 @@ def change_schedule(call: Call, name: str) -> Any:
 
     What was missed while it was paused is let be, unless `replay` asks that it is made up.
     """
-    body = Body.of(call.body)
-    body.value("paused", required=True)
-    paused, replay = body.flag("paused"), body.flag("replay")
-    if paused and replay:
-        body.add_error("replay", "goes with paused false: nothing is made up while a schedule is paused")
-    body.finish()
-    if paused:
+    if call.body["paused"]:
         scheduling.pause(name, call.actor)
     else:
-        scheduling.resume(name, call.actor, replay=replay)
+        scheduling.resume(name, call.actor, replay=call.body["replay"])
     return _state(call, name, forms.ScheduleQuery().load({})["count"])
 
 
@@ -77,7 +70,7 @@ def start_backfill(call: Call, name: str) -> Any:
 
     Points that have a run which is under way or has succeeded are left out. A flow has one backfill at a time.
     """
-    return backfills.start(name, backfills.BackfillRequest.parse(call.body), call.actor)
+    return backfills.start(name, call.body, call.actor)
 
 
 @blueprint.operation(
@@ -120,13 +113,7 @@ def backfill(call: Call, backfill_id: str) -> Any:
 )
 def change_backfill(call: Call, backfill_id: str) -> Any:
     """Stop a backfill, or let one that failed or was stopped go on"""
-    body = Body.of(call.body)
-    known = [action.value for action in backfills.BackfillOperation]
-    word = body.text(
-        "action", required=True, check=lambda text: None if text in known else f"must be {' or '.join(known)}"
-    )
-    body.finish()
-    backfills.act(backfill_id, backfills.BackfillOperation(word), call.actor)
+    backfills.act(backfill_id, call.body["action"], call.actor)
     with transaction() as session:
         return backfills.detail(session, backfill_id, call.actor)
 

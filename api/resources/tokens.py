@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from werkzeug.routing import BaseConverter
@@ -14,7 +15,9 @@ from api.paging import Page
 from api.schemas import tokens as forms
 from api.schemas.fields import Pages
 from pipeline_core.auth import tokens
+from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.auth.tokens import TokenReference
 from pipeline_core.database import transaction
 
 blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="Who may do what.")
@@ -34,6 +37,19 @@ _TOKEN = "Jq3vX0aZ81LmTnRb5cWd7Kfe"
 _ID = "t01kb5gqz5sk4q7r3f0m7h2k9xz"
 
 
+def _grantable(actor: Actor, token: Mapping[str, Any]) -> None:
+    tokens.require_grantable(token.get("privileges", ()), actor)
+
+
+CREATION = Takes(
+    forms.TokenBody,
+    example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"},
+    permit=_grantable,
+)
+DELETION = Takes(forms.REFERENCE, example={"id": _ID})
+CHANGE = Takes(forms.PRIVILEGES, example={"id": _ID, "privileges": ["read_job"]}, permit=_grantable)
+
+
 @blueprint.operation(
     "PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"})
 )
@@ -47,9 +63,7 @@ def change_admin_password(call: Call) -> None:
     "POST",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(
-        forms.TokenBody, example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"}
-    ),
+    takes=CREATION,
     payload=forms.TokenMade,
     links={"delete_by_id": ("token_id", "id")},
     example={"token": _TOKEN, "id": _ID},
@@ -65,35 +79,34 @@ def create(call: Call) -> Any:
     "PUT",
     "/normal",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes(
-        {"oneOf": [forms.PrivilegesByID, forms.PrivilegesByValue]}, example={"id": _ID, "privileges": ["read_job"]}
-    ),
+    takes=CHANGE,
     refusals=(404,),
 )
 def change_privileges(call: Call) -> None:
     """Change what a token allows, at once"""
+    reference, privileges = call.body
     with transaction() as session:
-        tokens.change_privileges(session, call.body, call.actor)
+        tokens.change_privileges(session, reference, privileges, call.actor)
 
 
 @blueprint.operation(
     "DELETE",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=Takes({"oneOf": [forms.TokenByID, forms.TokenByValue]}, example={"id": _ID}),
+    takes=DELETION,
     refusals=(404,),
 )
 def delete(call: Call) -> None:
     """Revoke a token by its value or ID"""
     with transaction() as session:
-        tokens.delete(session, raw=call.body, actor=call.actor)
+        tokens.delete(session, call.body, call.actor)
 
 
 @blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
 def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:
-        tokens.delete(session, token_id=token_id, actor=call.actor)
+        tokens.delete(session, TokenReference(id=token_id), call.actor)
 
 
 @blueprint.operation("GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True)

@@ -1,5 +1,5 @@
 """Forms of queries, bodies and payloads.
 
-Queries and the small bodies of stop and resume are checked by these schemas. All others describe for the OpenAPI document
-what the core checks when it reads a body, and what it answers.
+Queries (`fields.Query`) and bodies (`bodies.BodySchema`) are documented, checked and read by these schemas. Payloads, and the
+import documents of flows and templates, are only described: the core makes the former, and reads the latter.
 """

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from api.schemas.fields import BodySchema, Pages, Query, comma_list, nullable_time
+from marshmallow import Schema, ValidationError, fields, post_load, validate, validates_schema
+
+from api.schemas.bodies import (
+    BodySchema,
+    Boolean,
+    Choice,
+    Items,
+    Nested,
+    Number,
+    SelectorField,
+    Text,
+    TypeName,
+    between,
+    invalid_below,
+    pattern,
+)
+from api.schemas.fields import Pages, Query, comma_list, nullable_time
+from pipeline_core import selectors
 from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.errors import WrongParameter
+from pipeline_core.features.definition import EVERYONE, SECRET_SET, FeatureDefinition, PluginDefinition, PluginOrder
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit
+from pipeline_core.plugins.network import check_address
+from pipeline_core.plugins.packet import check_secret
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors.expression import NAME
 from pipeline_core.selectors.selector import MAX_CONDITIONS
+from pipeline_core.settings import settings
 from pipeline_core.states import ALIASES
+from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.texts import header_value, shown
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
 POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 STATUSES = [status.value for status in DeliveryStatus]
 
 
@@ -61,64 +89,172 @@ class Selector(StageSelector):
     states = fields.List(fields.String(), allow_none=True)
 
 
+def _address_error(text: str) -> str | None:
+    return _said_by(check_address, text, settings().plugin_networks)
+
+
+def _secret_error(text: str) -> str | None:
+    return None if text == SECRET_SET else _said_by(check_secret, text)
+
+
+def _said_by(check: Callable[..., None], *values: Any) -> str | None:
+    """What a check of the core raises."""
+    try:
+        check(*values)
+    except WrongParameter as error:
+        return next(iter(error.errors.values()))[0]
+    return None
+
+
+def _name_error(text: str) -> str | None:
+    if not _NAME.fullmatch(text):
+        return "must be 1 to 63 letters, digits, - and _, first a letter or digit (A-Z, a-z, 0-9)"
+    return _reserved_error(text)
+
+
+def _author_error(text: str) -> str | None:
+    if text != text.strip() or "/" in text or any(unicodedata.category(character) == "Cc" for character in text):
+        return "must have no /, no control characters and no white space around it"
+    return _reserved_error(text)
+
+
+def _reserved_error(text: str) -> str | None:
+    return f'must be something else: "{EVERYONE}" stands for everyone' if text.casefold() == EVERYONE else None
+
+
+def _authorization_error(text: str) -> str | None:
+    return None if header_value(text) else "must be printable ASCII without blanks around it: it is sent in a header"
+
+
 class PluginBody(BodySchema):
     """A plugin of the feature."""
 
-    pluginType = fields.String(required=True, validate=TYPE)
-    callAddress = fields.String(
-        required=True, metadata={"format": "uri", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\\#]+$"}
+    echoed = frozenset({"feature", "enabled"})
+
+    pluginType = TypeName(required=True)
+    callAddress = Text(
+        required=True,
+        check=_address_error,
+        metadata={"format": "uri", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\\#]+$"},
     )
-    description = fields.String(allow_none=True)
-    jobSelector = fields.Nested(
-        HookSelector, allow_none=True, metadata={"description": "Only a LifeHook's has `states`."}
+    description = Text()
+    jobSelector = SelectorField(
+        HookSelector, with_states=True, metadata={"description": "Only a LifeHook's has `states`."}
     )
-    timeoutSeconds = fields.Integer(
-        strict=True, validate=validate.Range(1, 300), metadata={"default": 30}, allow_none=True
+    timeoutSeconds = Number(1, 300, default=30)
+    maxAttempts = Number(1, 10, default=3)
+    patienceSeconds = Number(0, 86400, default=60)
+    failurePolicy = Choice(
+        FailurePolicy, default=FailurePolicy.FAIL, metadata={"description": "A translator cannot be ignored."}
     )
-    maxAttempts = fields.Integer(strict=True, validate=validate.Range(1, 10), metadata={"default": 3}, allow_none=True)
-    patienceSeconds = fields.Integer(
-        strict=True, validate=validate.Range(0, 86400), metadata={"default": 60}, allow_none=True
-    )
-    failurePolicy = fields.String(
-        validate=POLICY, metadata={"default": "Fail", "description": "A translator cannot be ignored."}, allow_none=True
-    )
+
+    @validates_schema
+    def _fits_its_type(self, data: Mapping[str, Any], **_: Any) -> None:
+        type, (_raw, selector) = data["pluginType"], data["jobSelector"]
+        if data["failurePolicy"] is FailurePolicy.IGNORE and type is PluginType.TEMPLATE_TRANSLATOR:
+            text = f"a {type} cannot be ignored: there is no TaskSet without it"
+            raise ValidationError({"failurePolicy": [text]})
+        if selector and selector.states is not None and type is not PluginType.LIFE_HOOK:
+            raise ValidationError({"jobSelector": {"states": ["only the selector of a LifeHook has states"]}})
 
 
 class FeatureBody(BodySchema):
     """A feature with its plugins."""
 
-    name = fields.String(required=True, validate=validate.Regexp(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"))
-    author = fields.String(
+    echoed = frozenset({"owner"})
+
+    name = Text(required=True, check=_name_error, metadata=pattern(_NAME))
+    author = Text(
         required=True,
-        validate=validate.Length(1, 63),
+        validate=between(1, 63),
+        check=_author_error,
         metadata={
             "pattern": r"^[^\s/\x00-\x1f\x7f-\x9f]([^/\x00-\x1f\x7f-\x9f]*[^\s/\x00-\x1f\x7f-\x9f])?$",
             "description": "Not `all`.",
         },
     )
-    description = fields.String(allow_none=True)
-    enabled = fields.Boolean(metadata={"default": False}, allow_none=True)
-    authorization = fields.String(
+    jobSelector = SelectorField(StageSelector)
+    plugins = Items(Nested(PluginBody), required=True, validate=validate.Length(min=1))
+    description = Text()
+    enabled = Boolean(default=False)
+    authorization = Text(
+        secret=True,
+        check=_authorization_error,
         metadata={
             "pattern": "^([!-~]([ -~]*[!-~])?)?$",
             "description": "Sent to the plugins as `Authorization`; never shown. `set` keeps the one that is stored.",
         },
-        allow_none=True,
     )
-    signingSecret = fields.String(
+    signingSecret = Text(
+        secret=True,
+        check=_secret_error,
         metadata={"description": "For Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes; never shown."},
-        allow_none=True,
     )
-    jobSelector = fields.Nested(StageSelector, allow_none=True)
-    plugins = fields.List(fields.Nested(PluginBody), required=True, validate=validate.Length(min=1))
+
+    @post_load
+    def _definition(self, data: Mapping[str, Any], **_: Any) -> FeatureDefinition:
+        raw, selector = data["jobSelector"]
+        types = [plugin["pluginType"] for plugin in data["plugins"]]
+        for index, type in enumerate(types):
+            if type in types[:index]:
+                text = f"a feature has at most one plugin of a type; this is another {type}"
+                raise ValidationError({"plugins": {index: {"pluginType": [text]}}})
+        effective = list(self._merged(selector, data["plugins"]))
+        return FeatureDefinition(
+            name=data["name"],
+            author=data["author"],
+            description=data["description"],
+            enabled=data["enabled"],
+            authorization=data["authorization"],
+            signing_secret=data["signingSecret"],
+            selector=raw,
+            plugins=tuple(map(_plugin, data["plugins"], effective)),
+        )
+
+    def _merged(
+        self, selector: selectors.Selector | None, plugins: Sequence[Mapping[str, Any]]
+    ) -> Iterator[selectors.Selector]:
+        """Each plugin's selector laid over the feature's."""
+        errors = ValidationErrors()
+        for index, plugin in enumerate(plugins):
+            try:
+                yield selectors.merge(selector, plugin["jobSelector"][1], join_path("plugins", index, "jobSelector"))
+            except WrongParameter as error:
+                errors.adopt(error)
+        if errors:
+            raise invalid_below(errors.by_path)
+
+
+def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDefinition:
+    return PluginDefinition(
+        type=data["pluginType"],
+        address=data["callAddress"],
+        description=data["description"],
+        selector=data["jobSelector"][0],
+        effective=effective,
+        timeout_seconds=data["timeoutSeconds"],
+        max_attempts=data["maxAttempts"],
+        patience_seconds=data["patienceSeconds"],
+        failure_policy=data["failurePolicy"],
+    )
 
 
 class SequenceBody(BodySchema):
     """Which plugin is to run before which."""
 
-    beforeKey = fields.String(required=True, validate=validate.Length(min=1))
-    afterKey = fields.String(required=True, validate=validate.Length(min=1))
-    pluginType = fields.String(required=True, validate=TYPE)
+    beforeKey = Text(required=True, validate=validate.Length(min=1))
+    afterKey = Text(required=True, validate=validate.Length(min=1))
+    pluginType = TypeName(required=True)
+
+    @validates_schema
+    def _two_plugins(self, data: Mapping[str, Any], **_: Any) -> None:
+        if data["beforeKey"] == data["afterKey"]:
+            text = f"must be another plugin than beforeKey, not {shown(data['afterKey'])} too"
+            raise ValidationError({"afterKey": [text]})
+
+    @post_load
+    def _order(self, data: Mapping[str, Any], **_: Any) -> PluginOrder:
+        return PluginOrder(before=data["beforeKey"], after=data["afterKey"], type=data["pluginType"])
 
 
 class PluginItem(Schema):

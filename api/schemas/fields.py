@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate
+from werkzeug.datastructures import MultiDict
 
 from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
+from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.states import ALIASES, JobState, parse_states
+from pipeline_core.validation.texts import shown, storable
 
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
@@ -110,6 +113,23 @@ class Query(Schema):
 
     error_messages = {"unknown": "There is no such parameter."}
 
+    def read(self, sent: MultiDict[str, str]) -> Mapping[str, Any]:
+        """The parameters of a query.
+
+        Raises WrongParameter for unknown and repeated parameters and bad values, MissingParameter for missing ones.
+        """
+        for name, values in sent.lists():
+            if len(values) > 1:
+                raise WrongParameter(f"The query parameter {shown(name)} is given more than once.")
+            if not storable(name + values[0]):
+                raise WrongParameter(f"The query parameter {shown(name)} has a NUL character.")
+        given = sent.to_dict()
+        try:
+            loaded: Mapping[str, Any] = self.load(given)
+        except ValidationError as error:
+            raise _refusal(error.normalized_messages(), given) from None
+        return loaded
+
 
 class Pages(Query):
     """Which page of a list."""
@@ -125,8 +145,15 @@ class Cuts(Query):
     pageSize = Whole(1, MAX_SIZE)
 
 
-class BodySchema(Schema):
-    """A JSON object with no other fields than these."""
+def _refusal(errors: Mapping[str, list[str]], given: Mapping[str, str]) -> PipelineError:
+    name, texts = next(iter(errors.items()))
+    if name not in given:
+        return MissingParameter(f"The query parameter {name} is missing.", errors=errors)
+    return WrongParameter(f"The query parameter {name} is {shown(given[name])}: {' '.join(texts)}", errors=errors)
+
+
+class DocumentSchema(Schema):
+    """Part of an import document, which is described here and read by its own parser, in `pipeline_core.flows`."""
 
     class Meta:
         unknown = "raise"

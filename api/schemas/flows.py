@@ -1,4 +1,8 @@
-"""Forms of flows and templates."""
+"""Forms of flows and templates.
+
+Import documents are documents of their own: parsers in `pipeline_core.flows.definition` check and read them, and the
+schemas here only describe them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.fields import BodySchema, Query, Words, nullable_time
+from api.schemas.fields import DocumentSchema, Query, Words, nullable_time
 from pipeline_core.flows.notation.names import NAME
 
 _NAME = {"pattern": f"^{NAME.pattern}$"}
@@ -45,7 +49,7 @@ def _object_or_none(description: str) -> fields.Raw:
     return fields.Raw(metadata={"anyOf": forms, "description": description})
 
 
-class FlowPipeline(BodySchema):
+class FlowPipeline(DocumentSchema):
     """A flow without its tasks. Numbers, and true and false, may be given as texts."""
 
     name = fields.String(required=True, metadata=_NAME)
@@ -70,7 +74,7 @@ class FlowPipeline(BodySchema):
     alert_user = _text("Who is told, separated by commas.")
 
 
-class FlowTask(BodySchema):
+class FlowTask(DocumentSchema):
     """A task; its template is named by one of the two spellings."""
 
     job_templete = _text("The template.")
@@ -92,7 +96,7 @@ class FlowTask(BodySchema):
     skip = _flag("Whether it does not run, and counts as done.")
 
 
-class FlowEntry(BodySchema):
+class FlowEntry(DocumentSchema):
     """A flow: one entry of an import document."""
 
     pipeline = fields.Nested(FlowPipeline, required=True)
@@ -147,7 +151,7 @@ class TemplateNames(Schema):
     templates = fields.List(fields.String(), required=True)
 
 
-class TemplateForm(BodySchema):
+class TemplateForm(DocumentSchema):
     """A template of tasks."""
 
     job_template_name = fields.String(required=True, metadata={"description": "Agrees with its key."})

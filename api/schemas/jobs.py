@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, post_load, validate
 
 from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
+from api.schemas.bodies import EMPTY, BodyField, BodySchema, Object, Text, at_most, invalid
 from api.schemas.fields import (
-    BodySchema,
     Flag,
     Moment,
     Query,
@@ -16,10 +19,16 @@ from api.schemas.fields import (
     Words,
     nullable_time,
 )
-from pipeline_core.jobs.submission import MAX_TEXT
+from pipeline_core.database.engine import to_json
+from pipeline_core.errors import MissingParameter
+from pipeline_core.jobs.submission import Submission
+from pipeline_core.settings import settings
 from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.validation.texts import shown
 
+MAX_TEXT = 255
+MAX_HEADER_BYTES = 64 * 1024
 MAX_REASON = 1000
 _PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"}
 STATE = validate.OneOf([state.value for state in JobState])
@@ -80,20 +89,69 @@ class JobTemplate(Schema):
     apiVersion = fields.Raw(allow_none=True, metadata={"description": "Passed on untouched."})
 
 
+class _Job(BodyField, fields.Nested):
+    """A job, kept as it came; only its kind is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(JobTemplate, required=True)
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Mapping[str, Any] | None, partial: Any = None, **options: Any
+    ) -> Any:
+        if not isinstance(value, dict):
+            raise invalid(f"must be an object, not {shown(value)}")
+        own, kind = value.get("kind"), (data or {}).get("jobKind")
+        if own in EMPTY:
+            raise ValidationError({"kind": invalid(self.lacking, MissingParameter).messages})
+        if isinstance(kind, str) and own != kind and kind:
+            text = f"must be equal to jobKind, {shown(kind)}, not {shown(own)}"
+            raise ValidationError({"kind": [text]})
+        return value
+
+
+def _header_size(header: Mapping[str, Any]) -> None:
+    if len(to_json(header).encode()) > MAX_HEADER_BYTES:
+        raise ValidationError(f"must be at most {MAX_HEADER_BYTES // 1024} KiB")
+
+
+def _name_error(text: str) -> str | None:
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
+        return "must not contain control characters"
+    return "must not be blank" if text.isspace() else None
+
+
+def _cluster_error(text: str) -> str | None:
+    return None if text == (own := settings().cluster_name) else f'must be "{own}", the cluster of this installation'
+
+
+def _name(**options: Any) -> Text:
+    return Text(validate=at_most(MAX_TEXT), check=_name_error, **options)
+
+
 class Submit(BodySchema):
     """A job."""
 
-    userID = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
-    jobName = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
-    jobKind = fields.String(required=True, validate=validate.Length(1, MAX_TEXT), metadata=_PLAIN)
-    header = fields.Dict(metadata={"description": "What plugins select jobs by; at most 64 KiB."}, allow_none=True)
-    job = fields.Nested(JobTemplate, required=True)
-    jobNameSpace = fields.String(
-        metadata={"description": "The namespace, unless the TaskSet names one."}, allow_none=True
+    userID = _name(required=True, metadata=_PLAIN)
+    jobName = _name(required=True, metadata=_PLAIN)
+    jobKind = _name(required=True, metadata=_PLAIN)
+    jobNameSpace = _name(metadata={"description": "The namespace, unless the TaskSet names one."})
+    cluster = Text(
+        check=_cluster_error,
+        metadata={"description": "Where it is to run: the name of this installation's cluster."},
     )
-    cluster = fields.String(
-        metadata={"description": "Where it is to run: the name of this installation's cluster."}, allow_none=True
-    )
+    header = Object(validate=_header_size, metadata={"description": "What plugins select jobs by; at most 64 KiB."})
+    job = _Job()
+
+    @post_load
+    def _submission(self, data: Mapping[str, Any], **_: Any) -> Submission:
+        return Submission.of_job(
+            data["job"],
+            user_id=data["userID"],
+            name=data["jobName"],
+            kind=data["jobKind"],
+            header=data["header"] or {},
+            namespace=data["jobNameSpace"],
+        )
 
 
 class Submitted(Schema):
@@ -102,17 +160,22 @@ class Submitted(Schema):
     jobID = fields.String(required=True, metadata={"example": "j01kb5gqz5sk4q7r3f0m7h2k9xz"})
 
 
-class Note(BodySchema):
+class Reason(BodySchema):
     """Why."""
 
-    jobID = fields.String(metadata={"description": "Equals the path's."}, allow_none=True)
-    reason = fields.String(load_default="", validate=validate.Length(max=MAX_REASON), allow_none=True)
+    reason = Text(validate=at_most(MAX_REASON))
 
 
-class ResumeNote(Note):
+class JobReason(Reason):
+    """Why, and of which job."""
+
+    jobID = Text(default=None, metadata={"description": "Equals the path's."})
+
+
+class ResumeReason(JobReason):
     """Why, and of which gate."""
 
-    gate = fields.String(metadata={"description": "Resume only what this gate (its key) suspended."}, allow_none=True)
+    gate = Text(metadata={"description": "Resume only what this gate (its key) suspended."})
 
 
 class Count(Schema):

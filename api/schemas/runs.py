@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.fields import BodySchema, Flag, Moment, Pages, Query, Whole, Words, nullable_time
-from api.schemas.jobs import MAX_REASON
+from api.schemas.bodies import Choice, Object
+from api.schemas.fields import Flag, Moment, Pages, Query, Whole, Words, nullable_time
+from api.schemas.jobs import Reason
 from pipeline_core.flows.runs.control import MARKS
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 
 STATE = validate.OneOf([state.value for state in RunState])
 
 
-class RunBody(BodySchema):
+class RunBody(Reason):
     """What a run is started with."""
 
-    variables = fields.Dict(
-        allow_none=True, metadata={"description": "Values for names of `global_env`: texts or numbers."}
+    variables = Object(
+        "an object of values by name", metadata={"description": "Values for names of `global_env`: texts or numbers."}
     )
-    reason = fields.String(validate=validate.Length(max=MAX_REASON), allow_none=True)
 
 
-class RunNote(BodySchema):
-    """Why."""
-
-    reason = fields.String(validate=validate.Length(max=MAX_REASON), allow_none=True)
-
-
-class Mark(RunNote):
+class Mark(Reason):
     """What a task is to count as."""
 
-    mark = fields.String(required=True, validate=validate.OneOf([state.value for state in MARKS]))
+    mark = Choice({state.value: state for state in MARKS}, required=True)
 
 
 class RunStarted(Schema):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from collections.abc import Mapping
+from typing import Any
 
-from api.schemas.fields import BodySchema, Query, Whole, nullable_time
+from marshmallow import Schema, ValidationError, fields, post_load, validate, validates_schema
+
+from api.schemas.bodies import BodySchema, Boolean, Choice, Text
+from api.schemas.fields import Query, Whole, nullable_time
 from pipeline_core.database.models import BackfillState
-from pipeline_core.flows.schedules.backfills import DUE, BackfillOperation
+from pipeline_core.flows.schedules.backfills import DUE, BackfillOperation, BackfillRequest
 from pipeline_core.flows.states import RunState
 
 MOST_SHOWN = 1000
@@ -22,10 +26,14 @@ class ScheduleQuery(Query):
 class ScheduleBody(BodySchema):
     """Whether a schedule is paused."""
 
-    paused = fields.Boolean(required=True)
-    replay = fields.Boolean(
-        metadata={"description": "With `paused` false: the points that were missed are made up."}, allow_none=True
-    )
+    paused = Boolean(required=True)
+    replay = Boolean(metadata={"description": "With `paused` false: the points that were missed are made up."})
+
+    @validates_schema
+    def _replays_when_it_goes_on(self, data: Mapping[str, Any], **_: Any) -> None:
+        if data["paused"] and data["replay"]:
+            text = "goes with paused false: nothing is made up while a schedule is paused"
+            raise ValidationError({"replay": [text]})
 
 
 class Missed(Schema):
@@ -53,18 +61,20 @@ class ScheduleState(Schema):
 class BackfillBody(BodySchema):
     """Which points are to be run."""
 
-    start = fields.String(
+    start = Text(
         required=True,
         data_key="from",
         metadata={"description": "RFC 3339, or `2026-03-01 00:00:00` in the flow's time zone; inclusive."},
     )
-    end = fields.String(
-        required=True, data_key="to", metadata={"description": "As `from`; inclusive; not in the future."}
-    )
-    dryRun = fields.Boolean(allow_none=True, metadata={"description": "Only say which points."})
-    stopOnFailure = fields.Boolean(
-        allow_none=True, metadata={"description": "One point at a time, and none after one that failed."}
-    )
+    end = Text(required=True, data_key="to", metadata={"description": "As `from`; inclusive; not in the future."})
+    dryRun = Boolean(metadata={"description": "Only say which points."})
+    stopOnFailure = Boolean(metadata={"description": "One point at a time, and none after one that failed."})
+
+    @post_load
+    def _request(self, data: Mapping[str, Any], **_: Any) -> BackfillRequest:
+        return BackfillRequest(
+            start=data["start"], end=data["end"], dry_run=data["dryRun"], stop_on_failure=data["stopOnFailure"]
+        )
 
 
 class LeftOut(Schema):
@@ -90,7 +100,7 @@ class BackfillPlan(Schema):
 class BackfillAction(BodySchema):
     """What becomes of a backfill."""
 
-    action = fields.String(required=True, validate=validate.OneOf([action.value for action in BackfillOperation]))
+    action = Choice(BackfillOperation, required=True)
 
 
 class BackfillSummary(Schema):

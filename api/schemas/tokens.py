@@ -2,61 +2,136 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields, validate
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from api.schemas.fields import BodySchema, nullable_time
+from marshmallow import Schema, ValidationError, fields, post_load, validate
+
+from api.schemas.bodies import BodySchema, Boolean, Choice, Either, Items, Text, between
+from api.schemas.fields import nullable_time
+from pipeline_core.auth import password
+from pipeline_core.auth.actor import ADMIN
 from pipeline_core.auth.privileges import NAMES, Privilege
-
-PRIVILEGES = validate.OneOf(list(NAMES))
+from pipeline_core.auth.tokens import TokenDefinition, TokenReference
+from pipeline_core.common.clock import now, parse_rfc3339
+from pipeline_core.validation.texts import shown
 
 
 class AdminBody(BodySchema):
     """The new password."""
 
-    token = fields.String(
+    token = Text(
         required=True,
-        validate=validate.Length(8, 128),
+        secret=True,
+        validate=between(password.LENGTH[0], password.LENGTH[-1]),
+        check=password.error_of,
         metadata={
             "pattern": "^[!-~]([ -~]*[!-~])?$",
             "description": "Printable ASCII without blanks around it, and not 24 letters and digits, as tokens are.",
         },
     )
 
+    @post_load
+    def _password(self, data: Mapping[str, Any], **_: Any) -> str:
+        return str(data["token"])
+
+
+class Moment(Text):
+    """A time that lies ahead, as RFC 3339."""
+
+    absent = None
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        try:
+            moment = parse_rfc3339(value)
+        except (TypeError, ValueError):
+            text = f'must be an RFC 3339 time such as "2030-01-31T12:00:00Z", not {shown(value)}'
+            raise ValidationError(text) from None
+        if moment <= now():
+            raise ValidationError(f"must lie ahead, not {shown(value)}")
+        return moment
+
+    def _validate(self, value: Any) -> None:
+        """Nothing more: it is a time already."""
+
+
+def _forwho_error(text: str) -> str | None:
+    return f'must be somebody else: "{ADMIN}" is the one with the password' if text == ADMIN else None
+
+
+def _privileges() -> Items:
+    """One or more; they are read in the order of `Privilege`, each once."""
+    return Items(Choice(NAMES), required=True, validate=validate.Length(min=1), post_load=_in_order)
+
+
+def _in_order(named: Sequence[Privilege]) -> tuple[Privilege, ...]:
+    return tuple(privilege for privilege in Privilege if privilege in named)
+
 
 class TokenBody(BodySchema):
     """What the token allows, and whom it is for."""
 
-    privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
-    forwho = fields.String(required=True, validate=validate.Length(1, 255), metadata={"description": "Not `admin`."})
-    note = fields.String(allow_none=True)
-    ownOnly = fields.Boolean(
-        metadata={"description": "Only jobs whose user is `forwho`.", "default": False}, allow_none=True
+    privileges = _privileges()
+    forwho = Text(
+        required=True, validate=between(1, 255), check=_forwho_error, metadata={"description": "Not `admin`."}
     )
-    expiresAt = fields.String(allow_none=True, metadata={"format": "date-time"})
+    note = Text()
+    ownOnly = Boolean(default=False, metadata={"description": "Only jobs whose user is `forwho`."})
+    expiresAt = Moment(metadata={"format": "date-time"})
+
+    @post_load
+    def _definition(self, data: Mapping[str, Any], **_: Any) -> TokenDefinition:
+        return TokenDefinition(
+            privileges=data["privileges"],
+            forwho=data["forwho"],
+            note=data["note"],
+            own_only=data["ownOnly"],
+            expires_at=data["expiresAt"],
+        )
 
 
 class TokenByValue(BodySchema):
     """The token of this value."""
 
-    token = fields.String(required=True, validate=validate.Length(min=1))
+    token = Text(required=True, secret=True, lacking="is required, or id in its place", validate=validate.Length(min=1))
+
+    @post_load
+    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
+        return TokenReference(value=data["token"])
 
 
 class TokenByID(BodySchema):
     """The token of this ID."""
 
-    id = fields.String(required=True, validate=validate.Length(min=1))
+    id = Text(required=True, validate=validate.Length(min=1))
+
+    @post_load
+    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
+        return TokenReference(id=data["id"])
 
 
 class PrivilegesByValue(TokenByValue):
     """What the token of this value is to allow."""
 
-    privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
+    privileges = _privileges()
+
+    @post_load
+    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
+        return TokenReference(value=data["token"]), data["privileges"]
 
 
 class PrivilegesByID(TokenByID):
     """What the token of this ID is to allow."""
 
-    privileges = fields.List(fields.String(validate=PRIVILEGES), required=True, validate=validate.Length(min=1))
+    privileges = _privileges()
+
+    @post_load
+    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
+        return TokenReference(id=data["id"]), data["privileges"]
+
+
+REFERENCE = Either(token=TokenByValue, id=TokenByID)
+PRIVILEGES = Either(token=PrivilegesByValue, id=PrivilegesByID)
 
 
 class TokenMade(Schema):

@@ -28,7 +28,7 @@ def looks_like_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def problem_of(text: str) -> str | None:
+def error_of(text: str) -> str | None:
     """Why the text cannot be the admin's password, or None."""
     if len(text) not in LENGTH:
         return f"must be {LENGTH[0]} to {LENGTH[-1]} characters"
@@ -63,8 +63,8 @@ def unstored() -> str | None:
 def check_configured() -> None:
     """Raises ConfigurationError when no password counts although none is stored, or one that cannot be used."""
     configured = settings().admin_password
-    if configured and (problem := problem_of(configured)):
-        raise ConfigurationError(f"PIPELINE_ADMIN_PASSWORD {problem}")
+    if configured and (error := error_of(configured)):
+        raise ConfigurationError(f"PIPELINE_ADMIN_PASSWORD {error}")
     if unstored() is None:
         raise ConfigurationError(
             "There is no admin password: set PIPELINE_ADMIN_PASSWORD, or change the password in a development run; "

@@ -9,7 +9,9 @@ import hashlib
 import hmac
 import secrets
 import string
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
@@ -19,14 +21,12 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth import audit, password
 from pipeline_core.auth.actor import ADMIN, Actor
 from pipeline_core.auth.audit import Action
-from pipeline_core.auth.definition import TokenReference, read_change, read_reference, read_token
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AdminPassword, Token, table
 from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
-from pipeline_core.validation.body import Body
-from pipeline_core.validation.texts import storable
+from pipeline_core.validation.texts import shown, storable
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 24
@@ -38,6 +38,25 @@ _VALID = select(
     _TOKENS.c.id, _TOKENS.c.hash, _TOKENS.c.forwho, _TOKENS.c.privileges, _TOKENS.c.own_only, _TOKENS.c.last_used_at
 ).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
 _PASSWORD = select(table(AdminPassword).c.hash)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenDefinition:
+    """A token that is asked for. `privileges` stand in the order of `Privilege`, each once."""
+
+    privileges: tuple[Privilege, ...]
+    forwho: str
+    note: str = ""
+    own_only: bool = False
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenReference:
+    """A token by its value or by its id; the other one is empty."""
+
+    value: str = ""
+    id: str = ""
 
 
 def authenticate(database: Session | Connection, value: str, *, address: str = "", request_id: str = "") -> Actor:
@@ -64,13 +83,24 @@ def authenticate(database: Session | Connection, value: str, *, address: str = "
     raise Unauthenticated("The token is unknown, revoked or expired.")
 
 
-def create(session: Session, raw: object, actor: Actor) -> tuple[str, str]:
-    """Create the token that `raw`, the request's JSON, asks for: its value, which is not kept, and its id.
+def require_grantable(privileges: Iterable[Privilege], actor: Actor) -> None:
+    """Raises Forbidden when there are some among them that the actor does not hold."""
+    lacking = [privilege for privilege in privileges if not actor.may(privilege)]
+    if lacking:
+        raise Forbidden(f"Nobody can grant what they do not hold: this token lacks {', '.join(lacking)}.")
 
-    Raises Forbidden, MissingParameter and WrongParameter.
-    """
+
+def require_may_create(definition: TokenDefinition, actor: Actor) -> None:
+    """Raises Forbidden when the token would allow more than the actor may do."""
+    require_grantable(definition.privileges, actor)
+    if actor.own_only and not (definition.own_only and definition.forwho == actor.name):
+        raise Forbidden(f"An ownOnly token can create only ownOnly tokens for {shown(actor.name)}.")
+
+
+def create(session: Session, definition: TokenDefinition, actor: Actor) -> tuple[str, str]:
+    """Create a token: its value, which is not kept, and its id. Raises Forbidden as `require_may_create` does."""
+    require_may_create(definition, actor)
     moment = now()
-    definition = read_token(raw, actor, moment)
     value = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     token = Token(
         id=f"t{secrets.token_hex(8)}",
@@ -87,12 +117,11 @@ def create(session: Session, raw: object, actor: Actor) -> tuple[str, str]:
     return value, token.id
 
 
-def change_privileges(session: Session, raw: object, actor: Actor) -> None:
-    """Give a token other privileges, as `raw`, the request's JSON, says.
-
-    Raises Forbidden, MissingParameter, WrongParameter and NotFound.
-    """
-    reference, privileges = read_change(raw, actor)
+def change_privileges(
+    session: Session, reference: TokenReference, privileges: Sequence[Privilege], actor: Actor
+) -> None:
+    """Give a token these privileges and no others, from now on. Raises Forbidden and NotFound."""
+    require_grantable(privileges, actor)
     token = _find(session, reference)
     if actor.own_only and not (token.own_only and token.forwho == actor.name):
         raise Forbidden("An ownOnly token can change only ownOnly tokens of the same user.")
@@ -101,12 +130,9 @@ def change_privileges(session: Session, raw: object, actor: Actor) -> None:
     audit.record(session, actor, Action.TOKEN_CHANGE, token.id, before=before, after=_payload(token))
 
 
-def delete(session: Session, *, raw: object = None, token_id: str | None = None, actor: Actor) -> None:
-    """Revoke a token: the one of that id, or the one that `raw`, the request's JSON, names.
-
-    Raises MissingParameter, WrongParameter and NotFound.
-    """
-    token = _find(session, read_reference(raw) if token_id is None else TokenReference(id=token_id))
+def delete(session: Session, reference: TokenReference, actor: Actor) -> None:
+    """Revoke a token. Raises NotFound."""
+    token = _find(session, reference)
     audit.record(session, actor, Action.TOKEN_DELETE, token.id, before=_payload(token))
     session.delete(token)
 
@@ -118,16 +144,13 @@ def listing(session: Session, *, limit: int, offset: int) -> tuple[list[dict[str
     return [_payload(token) for token in page], count_up_to(session, query)
 
 
-def change_admin_password(session: Session, raw: object, actor: Actor) -> None:
-    """Set the admin's password to `raw`'s `token`; the old one is worth nothing from the commit on.
+def change_admin_password(session: Session, new: str, actor: Actor) -> None:
+    """Set the admin's password, one that `password.error_of` accepts; the old one is worth nothing from the commit on.
 
-    Raises Forbidden for everyone but the admin, MissingParameter and WrongParameter.
+    Raises Forbidden for everyone but the admin.
     """
     if not actor.admin:
         raise Forbidden("Only the admin may change the admin's password.")
-    body = Body.of(raw)
-    new = body.text("token", required=True, secret=True, check=password.problem_of)
-    body.finish()
     values = {"hash": password.hashed(new), "changed_at": now()}
     session.execute(
         insert(AdminPassword)

@@ -24,24 +24,25 @@ from pipeline_core.features.definition import (
     EVERYONE,
     SECRET_SET,
     FeatureDefinition,
+    PluginOrder,
     parse_type,
-    read_feature,
-    read_type,
 )
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.settings import settings
-from pipeline_core.validation.body import Body
+from pipeline_core.validation.errors import ValidationErrors
 from pipeline_core.validation.texts import shown, storable
 
 
-def register(session: Session, raw: object, actor: Actor) -> None:
-    """Register a feature, or put it in the place of the one of that name. `raw` is the request's JSON.
+def require_owner(session: Session, name: object, actor: Actor) -> None:
+    """Raises Forbidden when there is a feature of that name, and it is someone else's."""
+    _refuse_strangers(_find(session, name), actor)
 
-    Raises Forbidden when the name is someone else's, and MissingParameter, WrongParameter or UnsupportedPluginType when
-    anything about the feature is amiss; then nothing of it is kept.
+
+def register(session: Session, definition: FeatureDefinition, actor: Actor) -> None:
+    """Register a feature, or put it in the place of the one of that name.
+
+    Raises Forbidden when the name is someone else's, and WrongParameter when a stored secret is meant and there is none;
+    then nothing of it is kept.
     """
-    _refuse_strangers(_find(session, raw.get("name") if isinstance(raw, dict) else None), actor)
-    definition = read_feature(raw, settings().plugin_networks)
     registry = _lock(session)
     moment = now()
     feature = _find(session, definition.name)
@@ -84,29 +85,23 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     registry.version += 1
 
 
-def order(session: Session, raw: object, actor: Actor) -> None:
+def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     """Let one plugin run before another of its type: unless it does already, it moves to just before that one.
 
-    `raw` is the request's JSON: `beforeKey`, `afterKey`, `pluginType`. Raises MissingParameter, WrongParameter (both keys
-    are the same, or one's type is another), UnsupportedPluginType and NotFound.
+    Raises WrongParameter when one is of another type, and NotFound.
     """
-    body = Body.of(raw)
-    before_key = body.text("beforeKey", required=True)
-    after_key = body.text("afterKey", required=True)
-    type = read_type(body)
-    if before_key and before_key == after_key:
-        body.add_error("afterKey", f"must be another plugin than beforeKey, not {shown(after_key)} too")
-    body.finish()
+    before_key, after_key, type = wanted.before, wanted.after, wanted.type
     registry = _lock(session)
     found = {
         plugin.key: plugin for plugin in session.scalars(select(Plugin).where(Plugin.key.in_([before_key, after_key])))
     }
+    errors = ValidationErrors()
     for field, key in (("beforeKey", before_key), ("afterKey", after_key)):
         if key in found and found[key].type != type:
-            body.add_error(
+            errors.add(
                 field, f"must be the key of {_article(type)}; {shown(key)} is that of {_article(found[key].type)}"
             )
-    body.finish()
+    errors.raise_any()
     for key in (before_key, after_key):
         if key not in found:
             raise _no_plugin(key)

@@ -110,15 +110,13 @@ def retry(job_id: str, actor: Actor) -> str:
         if job.state not in (JobState.FAILED, JobState.STOPPED):
             raise Conflict(f"The job {job_id} is {job.state}; only one that failed or was stopped can be retried.")
         document = session.execute(select(JobDocument).where(JobDocument.job_id == job_id)).scalar_one()
-    submission = Submission.parse(
-        {
-            "userID": job.user_id,
-            "jobName": job.name,
-            "jobKind": job.kind,
-            "header": document.header,
-            "job": document.submitted,
-            "jobNameSpace": job.namespace,
-        }
+    submission = Submission.of_job(
+        document.submitted,
+        user_id=job.user_id,
+        name=job.name,
+        kind=job.kind,
+        header=document.header,
+        namespace=job.namespace,
     )
     return submit(submission, actor, retry_of=job_id)
 

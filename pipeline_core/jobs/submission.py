@@ -14,9 +14,8 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import IdempotencyKey
-from pipeline_core.errors import Conflict, Forbidden, MissingParameter
+from pipeline_core.errors import Conflict, Forbidden
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
@@ -25,11 +24,6 @@ from pipeline_core.stages.tasksets import check_submitted
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.schema import allowed_namespace
-from pipeline_core.validation.body import Body
-from pipeline_core.validation.texts import shown
-
-MAX_TEXT = 255
-MAX_HEADER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,32 +38,23 @@ class Submission:
     namespace: str
 
     @classmethod
-    def parse(cls, raw: object) -> Submission:
-        """Check the body of a submission: any JSON value.
+    def of_job(
+        cls,
+        job: Mapping[str, Any],
+        *,
+        user_id: str,
+        name: str,
+        kind: str,
+        header: Mapping[str, Any],
+        namespace: str = "",
+    ) -> Submission:
+        """A job of that kind, whose fields were checked each for itself. A TaskSet's own namespace comes before
+        `namespace`; without any, it is this installation's first.
 
-        Raises MissingParameter when something required is missing or empty, WrongParameter for anything else; both
-        name every field at fault.
+        Raises WrongParameter for a TaskSet that cannot run here, and for a namespace that is not configured.
         """
-        body = Body.of(raw)
-        user_id = body.text("userID", required=True, check=_name_fault)
-        name = body.text("jobName", required=True, check=_name_fault)
-        kind = body.text("jobKind", required=True, check=_name_fault)
-        namespace = body.text("jobNameSpace", check=_name_fault)
-        body.text("cluster", check=_cluster_fault)
-        header = _object(body, "header")
-        if header and len(to_json(header).encode()) > MAX_HEADER_BYTES:
-            body.add_error("header", f"must be at most {MAX_HEADER_BYTES // 1024} KiB")
-        job = _object(body, "job", required=True)
-        if job:
-            _check_kind(body, job, kind)
-        body.finish()
         return cls(
-            user_id=user_id,
-            name=name,
-            kind=kind,
-            header=header,
-            job=job,
-            namespace=_namespace(job, namespace),
+            user_id=user_id, name=name, kind=kind, header=header, job=job, namespace=_namespace(job, kind, namespace)
         )
 
     @classmethod
@@ -112,38 +97,9 @@ class Submission:
             raise Forbidden(f'This token may submit for "{actor.name}" only, not for userID "{self.user_id}".')
 
 
-def _name_fault(text: str) -> str | None:
-    if len(text) > MAX_TEXT:
-        return f"must have at most {MAX_TEXT} characters, not {len(text)}"
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
-        return "must not contain control characters"
-    if text.isspace():
-        return "must not be blank"
-    return None
-
-
-def _cluster_fault(text: str) -> str | None:
-    return None if text == (own := settings().cluster_name) else f'must be "{own}", the cluster of this installation'
-
-
-def _object(body: Body, name: str, *, required: bool = False) -> dict[str, Any]:
-    value = body.value(name, required=required)
-    if value is not None and not isinstance(value, dict):
-        body.add_error(name, f"must be an object, not {shown(value)}")
-    return value if isinstance(value, dict) else {}
-
-
-def _check_kind(body: Body, job: Mapping[str, Any], kind: str) -> None:
-    own = job.get("kind")
-    if own in (None, "", {}, []):
-        body.add_error(("job", "kind"), "is required and may not be empty", MissingParameter)
-    elif own != kind and kind:
-        body.add_error(("job", "kind"), f"must be equal to jobKind, {shown(kind)}, not {shown(own)}")
-
-
-def _namespace(job: Mapping[str, Any], named: str) -> str:
+def _namespace(job: Mapping[str, Any], kind: str, named: str) -> str:
     chosen: str | None = named
-    if job["kind"] == document.KIND:
+    if kind == document.KIND:
         schema.check(job)
         schema.check_size(job)
         check_submitted(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline_core.operations import heartbeats
 from pipeline_core.operations.status import Status, StepCondition
@@ -22,6 +23,49 @@ STALE_RECONCILES = 4.0
 def problems(status: Status, limits: Settings) -> list[str]:
     """All problems, those that explain others first; empty when there are none."""
     return [*_processes(status), *_steps(status), *_around(status, limits)]
+
+
+def payload(now: Status, limits: Settings) -> dict[str, Any]:
+    """The status as it is shown, with its problems."""
+    return {
+        "problems": problems(now, limits),
+        "jobs": now.states(),
+        "live": [{"state": state, "stage": stage, "count": count} for (state, stage), count in now.live.items()],
+        "steps": [
+            {
+                "stage": steps.stage,
+                "condition": steps.condition,
+                "worker": steps.worker,
+                "count": steps.count,
+                "oldestSeconds": steps.oldest_seconds,
+            }
+            for steps in now.steps
+        ],
+        "stepLagSeconds": now.lag_seconds,
+        "deliveries": [
+            {"plugin": key, "count": waiting.count, "oldestSeconds": waiting.oldest_seconds}
+            for key, waiting in now.deliveries.items()
+        ],
+        "runs": dict(now.runs),
+        "failingSchedules": now.failing_schedules,
+        "cleanups": now.cleanups,
+        "observationAgeSeconds": now.observation_age_seconds,
+        "queues": now.queues and dict(now.queues.waiting),
+        "unacknowledged": now.queues and now.queues.unacknowledged,
+        "plugins": [
+            {
+                "plugin": key,
+                "circuit": health.circuit,
+                "calls": health.calls,
+                "failures": health.failures,
+                "cause": health.cause,
+            }
+            for key, health in now.circuits.items()
+        ],
+        "workers": [{"worker": worker, "heartbeatAgeSeconds": age} for worker, age in now.worker_ages().items()],
+        "beatHeartbeatAgeSeconds": now.heartbeat_ages.get(heartbeats.BEAT),
+        "queueProbes": [{"queue": queue, "ageSeconds": age} for queue, age in now.queue_probe_ages().items()],
+    }
 
 
 def _processes(status: Status) -> Iterator[str]:

@@ -42,13 +42,14 @@ def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], worker: s
 
 def submit_jobs(count: int, body: Mapping[str, Any]) -> None:
     """Submit from this process, with the messages that go with it."""
+    from api.schemas.jobs import Submit
     from pipeline_core.auth.actor import SYSTEM
-    from pipeline_core.jobs.submission import Submission, submit
+    from pipeline_core.jobs.submission import submit
     from workers import publish
 
     publish.install()
     for _ in range(count):
-        submit(Submission.parse(body), SYSTEM)
+        submit(Submit().read(body), SYSTEM)
 
 
 def drain(

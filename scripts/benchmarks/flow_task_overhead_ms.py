@@ -137,10 +137,11 @@ def _a_job(cursor: Cursor, run_id: str) -> dict[str, Any]:
 
 
 def _submit(job: Mapping[str, Any]) -> str:
+    from api.schemas.jobs import Submit
     from pipeline_core.auth.actor import SYSTEM
-    from pipeline_core.jobs.submission import Submission, submit
+    from pipeline_core.jobs.submission import submit
 
-    return submit(Submission.parse(job), SYSTEM)
+    return submit(Submit().read(job), SYSTEM)
 
 
 def _ended(cursor: Cursor, job_ids: Sequence[str]) -> bool:

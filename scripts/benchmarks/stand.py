@@ -14,9 +14,11 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 
+from api.schemas.features import FeatureBody
 from pipeline_cli.up import server_service
 from pipeline_core.auth.actor import SYSTEM
-from pipeline_core.auth.tokens import create
+from pipeline_core.auth.privileges import Privilege
+from pipeline_core.auth.tokens import TokenDefinition, create
 from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
 from pipeline_core.features import registry
@@ -150,8 +152,9 @@ def standing() -> Iterator[Stand]:
 
 def a_token() -> str:
     """A new token that may submit jobs and look at them."""
+    token = TokenDefinition(privileges=(Privilege.READ_JOB, Privilege.WRITE_JOB), forwho="bench")
     with transaction() as session:
-        value, _ = create(session, {"forwho": "bench", "privileges": ["read_job", "write_job"]}, SYSTEM)
+        value, _ = create(session, token, SYSTEM)
     return value
 
 
@@ -159,7 +162,7 @@ def register(*plugins: Mapping[str, Any]) -> None:
     """Register a feature with these plugins, and turn it on."""
     feature = {"name": "bench", "author": "bench", "enabled": True, "plugins": list(plugins)}
     with transaction() as session:
-        registry.register(session, feature, SYSTEM)
+        registry.register(session, FeatureBody().read(feature), SYSTEM)
 
 
 @contextmanager

@@ -92,17 +92,18 @@ def watched(stand: Stand, jobs: int, replicas: int) -> Iterator[Watched]:
 
 def launched(replicas: int) -> str:
     """A job whose replicas wait in the cluster."""
+    from api.schemas.jobs import Submit
     from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.clusters.base import Observation, ReplicaReport
     from pipeline_core.jobs import cursor
-    from pipeline_core.jobs.submission import Submission, submit
+    from pipeline_core.jobs.submission import submit
     from pipeline_core.stages.outcomes import ClaimedStep, Launched
     from pipeline_core.stages.stage import Stage
     from pipeline_core.states import ReplicaState
 
     body = json.loads(json.dumps(JOB))
     body["job"]["spec"]["roles"][0]["replicas"] = replicas
-    job_id = submit(Submission.parse(body), SYSTEM)
+    job_id = submit(Submit().read(body), SYSTEM)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "bench")
     if not isinstance(claim, ClaimedStep):
         raise TypeError(f"{job_id} cannot be launched: {claim}")

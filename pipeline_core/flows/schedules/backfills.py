@@ -30,7 +30,6 @@ from pipeline_core.flows.runs import engine, repository
 from pipeline_core.flows.schedules import backfill_progress
 from pipeline_core.flows.schedules.scheduling import UNSUCCESSFUL, schedule_cursor
 from pipeline_core.flows.states import RunState, Trigger
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors
 from pipeline_core.validation.texts import shown
 
@@ -53,19 +52,6 @@ class BackfillRequest:
     end: str
     dry_run: bool = False
     stop_on_failure: bool = False
-
-    @classmethod
-    def parse(cls, raw: object) -> BackfillRequest:
-        """Check a body, any JSON value. Raises MissingParameter, WrongParameter."""
-        body = Body.of(raw)
-        request = cls(
-            start=body.text("from", required=True),
-            end=body.text("to", required=True),
-            dry_run=body.flag("dryRun"),
-            stop_on_failure=body.flag("stopOnFailure"),
-        )
-        body.finish()
-        return request
 
     def points(self, schedule: Schedule, moment: datetime) -> list[datetime]:
         """The points of the schedule that are meant. Raises WrongParameter, also for what lies after the moment."""

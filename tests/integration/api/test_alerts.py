@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from api import metrics
+from api.resources import metrics
 from pipeline_core.hooks.deliveries import DeliveryStatus
 from pipeline_core.operations import gauges
 from pipeline_core.operations.gauges import Kind

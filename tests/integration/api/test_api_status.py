@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
-from api import metrics
+from api.resources import metrics
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_delivery_id

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
 from pipeline_core.clusters.null import NullCluster
@@ -14,7 +15,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
 from pipeline_core.jobs import control, cursor, rollup
-from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.jobs.submission import submit
 from pipeline_core.stages.outcomes import ClaimedStep, Launched
 from pipeline_core.stages.stage import Stage
 from pipeline_core.states import ReplicaState
@@ -75,7 +76,7 @@ def launched(*others: dict[str, Any], replicas: int = 2, **role: Any) -> str:
         "apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": roles},
     }  # fmt: skip
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}
-    job_id = submit(Submission.parse(raw), ADMIN)
+    job_id = submit(Submit().read(raw), ADMIN)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
     assert isinstance(claim, ClaimedStep)
     waiting = tuple(report(index, W) for index in range(replicas))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters import factory
 from pipeline_core.clusters.base import ClusterUnavailable
@@ -18,7 +19,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
 from pipeline_core.jobs import cleanup, control, cursor
 from pipeline_core.jobs.detail import detail
-from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.jobs.submission import submit
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep
 from pipeline_core.stages.stage import Stage
@@ -73,7 +74,7 @@ def job_id() -> str:
     taskset = {
         "apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]},
     }  # fmt: skip
-    made = submit(Submission.parse({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}), ADMIN)
+    made = submit(Submit().read({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}), ADMIN)
     assert isinstance(cursor.claim(made, 0, Stage.LAUNCH, "w1"), ClaimedStep)
     control.stop(made, ADMIN)
     with transaction() as session:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
 from pipeline_core.jobs import control, cursor
 from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, Done, LeaseLost, NotOwner, Parked
-from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.jobs.submission import submit
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
@@ -34,13 +35,13 @@ def taskset(**spec: Any) -> dict[str, Any]:
 def submitted() -> str:
     """A job that owes its translation."""
     raw = {"userID": "u1", "jobName": "train", "jobKind": "Echo", "job": {"kind": "Echo"}}
-    return submit(Submission.parse(raw), ADMIN)
+    return submit(Submit().read(raw), ADMIN)
 
 
 def submitted_taskset(**spec: Any) -> str:
     """A job that is a TaskSet already, while nothing matches any stage."""
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset(**spec)}
-    return submit(Submission.parse(raw), ADMIN)
+    return submit(Submit().read(raw), ADMIN)
 
 
 def claimed(job_id: str, stage: Stage = Stage.TRANSLATE, epoch: int = 0, owner: str = "w1") -> ClaimedStep:
@@ -192,8 +193,8 @@ def test_a_failed_stage_fails_the_job() -> None:
 
 def test_the_same_idempotency_key_gives_the_same_job(service_settings: Settings) -> None:
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset()}
-    first = submit(Submission.parse(raw), ADMIN, idempotency_key="k1", raw_hash="a")
-    assert submit(Submission.parse(raw), ADMIN, idempotency_key="k1", raw_hash="a") == first
+    first = submit(Submit().read(raw), ADMIN, idempotency_key="k1", raw_hash="a")
+    assert submit(Submit().read(raw), ADMIN, idempotency_key="k1", raw_hash="a") == first
     with transaction() as session:
         assert session.execute(select(func.count()).where(JobDocument.job_id == first)).scalar_one() == 1
 
@@ -202,8 +203,8 @@ def test_pods_that_are_submitted_are_held_to_the_policy_where_one_is_set(monkeyp
     document = taskset()
     document["spec"]["roles"][0]["template"]["spec"]["hostNetwork"] = True
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": document}
-    Submission.parse(raw)
+    Submit().read(raw)
     monkeypatch.setenv("PIPELINE_POD_POLICY_SUBMITTED", "baseline")
     restart()
     with pytest.raises(WrongParameter, match="hostNetwork"):
-        Submission.parse(raw)
+        Submit().read(raw)

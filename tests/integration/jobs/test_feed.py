@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
+from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job
 from pipeline_core.jobs import control, feed, lifecycle
-from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.jobs.submission import submit
 from pipeline_core.states import JobState
 
 ADMIN = Actor(name="admin", admin=True)
@@ -38,7 +39,7 @@ def empty() -> None:
 
 def submitted(user: str = "ada") -> str:
     raw = {"userID": user, "jobName": "train", "jobKind": "Any", "job": {"kind": "Any"}}
-    return submit(Submission.parse(raw), ADMIN)
+    return submit(Submit().read(raw), ADMIN)
 
 
 def change(session: Session, job_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, ReplicaResult
 from pipeline_core.clusters.local.driver import LocalCluster
@@ -18,7 +19,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
 from pipeline_core.jobs import cleanup, control, cursor, results, rollup
 from pipeline_core.jobs.detail import detail
-from pipeline_core.jobs.submission import Submission, submit
+from pipeline_core.jobs.submission import submit
 from pipeline_core.stages.outcomes import ClaimedStep, Launched
 from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
@@ -78,7 +79,7 @@ def job_id() -> str:
 
 def submitted(script: str = "true") -> str:
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset(script)}
-    return submit(Submission.parse(raw), ADMIN)
+    return submit(Submit().read(raw), ADMIN)
 
 
 def kept(job_id: str) -> list[tuple[int, str | None, Any]]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from api.resources.features import REGISTRATION
+from api.schemas.features import FeatureBody, SequenceBody
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.encryption import decrypt
@@ -22,6 +24,7 @@ from pipeline_core.errors import (
     WrongParameter,
 )
 from pipeline_core.features import registry, snapshot
+from pipeline_core.features.definition import FeatureDefinition, PluginOrder
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import restart
 
@@ -38,10 +41,15 @@ def feature(name: str, *types: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "author": "platform", "plugins": plugins, **fields}
 
 
+def read(raw: dict[str, Any]) -> FeatureDefinition:
+    definition: FeatureDefinition = FeatureBody().read(raw)
+    return definition
+
+
 def register(*raws: dict[str, Any], actor: Actor = ALICE) -> None:
     for raw in raws:
         with transaction() as session:
-            registry.register(session, raw, actor)
+            registry.register(session, REGISTRATION.read(raw, actor), actor)
 
 
 def detail(name: str) -> dict[str, Any]:
@@ -56,7 +64,7 @@ def gates() -> list[str]:
 
 def order(before: str, after: str, type: str = "AccessGate") -> None:
     with transaction() as session:
-        registry.order(session, {"beforeKey": before, "afterKey": after, "pluginType": type}, ALICE)
+        registry.order(session, PluginOrder(before=before, after=after, type=PluginType(type)), ALICE)
 
 
 def gate(name: str) -> str:
@@ -231,7 +239,7 @@ def test_nothing_is_kept_of_a_feature_with_one_bad_plugin() -> None:
 
 def test_nothing_is_kept_even_when_the_caller_goes_on_with_the_transaction() -> None:
     with transaction() as session, pytest.raises(WrongParameter):
-        registry.register(session, feature("a", authorization="set"), ALICE)
+        registry.register(session, read(feature("a", authorization="set")), ALICE)
     with pytest.raises(NotFound):
         detail("a")
 
@@ -392,7 +400,7 @@ def test_an_order_that_makes_no_sense_is_refused(changes: dict[str, Any], error:
     register(feature("a"), feature("b"), feature("h", "LifeHook"))
     raw = {"beforeKey": gate("a"), "afterKey": gate("b"), "pluginType": "AccessGate"}
     with pytest.raises(error) as caught, transaction() as session:
-        registry.order(session, raw | changes, ALICE)
+        registry.order(session, SequenceBody().read(raw | changes), ALICE)
     assert type(caught.value) is error
 
 
@@ -520,13 +528,14 @@ def test_a_change_shows_in_its_own_transaction_and_nowhere_else_until_it_is_comm
 
 def test_a_feature_that_is_sent_back_as_it_was_shown_keeps_its_secrets() -> None:
     with transaction() as session:
-        registry.register(session, feature("kept", authorization="Bearer x", signingSecret=SECRET, enabled=True), ADMIN)
+        kept = feature("kept", authorization="Bearer x", signingSecret=SECRET, enabled=True)
+        registry.register(session, read(kept), ADMIN)
         registry.switch(session, "kept", True, ADMIN)
     with transaction() as session:
         shown = registry.detail(session, "kept")
     assert (shown["authorization"], shown["signingSecret"]) == ("set", "set")
     with transaction() as session:
-        registry.register(session, shown, ADMIN)
+        registry.register(session, read(shown), ADMIN)
         (plugin,) = [one for one in snapshot.current(session).of(PluginType.ACCESS_GATE) if one.feature == "kept"]
     assert (plugin.authorization, plugin.signing_secret) == ("Bearer x", SECRET)
 
@@ -536,7 +545,7 @@ def test_a_secret_that_is_not_stored_cannot_be_kept() -> None:
         transaction() as session,
         pytest.raises(WrongParameter, match='signingSecret: "set" stands for one that is stored'),
     ):
-        registry.register(session, feature("new", signingSecret="set"), ADMIN)
+        registry.register(session, read(feature("new", signingSecret="set")), ADMIN)
 
 
 def test_rotation_leaves_secrets_that_the_first_key_alone_can_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select, update
+from sqlalchemy.orm import Session
 
+from api.resources.tokens import CHANGE, DELETION
+from api.schemas.tokens import AdminBody, TokenBody
 from pipeline_core.auth import audit, password, tokens
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.auth.tokens import TokenReference
 from pipeline_core.database import engine, transaction
 from pipeline_core.database.models import AdminPassword, Token
 from pipeline_core.errors import (
@@ -30,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("database")
 
 def create(**fields: Any) -> tuple[str, str]:
     with transaction() as session:
-        return tokens.create(session, {"privileges": ["read_job"], "forwho": "bob", **fields}, ADMIN)
+        return tokens.create(session, TokenBody().read({"privileges": ["read_job"], "forwho": "bob", **fields}), ADMIN)
 
 
 def authenticate(value: str, **origin: str) -> Actor:
@@ -40,7 +44,16 @@ def authenticate(value: str, **origin: str) -> Actor:
 
 def set_password(value: str, actor: Actor = ADMIN) -> None:
     with transaction() as session:
-        tokens.change_admin_password(session, {"token": value}, actor)
+        tokens.change_admin_password(session, AdminBody().read({"token": value}), actor)
+
+
+def change_privileges(session: Session, raw: Any, actor: Actor) -> None:
+    reference, privileges = CHANGE.read(raw, actor)
+    tokens.change_privileges(session, reference, privileges, actor)
+
+
+def delete(session: Session, raw: Any) -> None:
+    tokens.delete(session, DELETION.read(raw, ADMIN), ADMIN)
 
 
 def known(value: str) -> bool:
@@ -146,10 +159,10 @@ def test_noting_a_use_waits_for_no_other_request() -> None:
 def test_privileges_change_at_once_by_token_or_by_id() -> None:
     value, id = create()
     with transaction() as session:
-        tokens.change_privileges(session, {"token": value, "privileges": ["write-job"]}, ADMIN)
+        change_privileges(session, {"token": value, "privileges": ["write-job"]}, ADMIN)
     assert authenticate(value).privileges == {Privilege.WRITE_JOB}
     with transaction() as session:
-        tokens.change_privileges(session, {"id": id, "privileges": ["read-plugin", "read_feature"]}, ADMIN)
+        change_privileges(session, {"id": id, "privileges": ["read-plugin", "read_feature"]}, ADMIN)
     assert authenticate(value).privileges == {Privilege.READ_FEATURE}
 
 
@@ -160,11 +173,11 @@ def test_a_deleted_token_is_unknown_at_once(how: str) -> None:
     with transaction() as session:
         match how:
             case "token":
-                tokens.delete(session, raw={"token": value}, actor=ADMIN)
+                delete(session, {"token": value})
             case "id":
-                tokens.delete(session, raw={"id": id}, actor=ADMIN)
+                delete(session, {"id": id})
             case _:
-                tokens.delete(session, token_id=id, actor=ADMIN)
+                tokens.delete(session, TokenReference(id=id), ADMIN)
     assert not known(value)
 
 
@@ -172,26 +185,26 @@ def test_what_is_not_there_is_not_found() -> None:
     with transaction() as session:
         for raw in ({"token": "A" * 24}, {"id": "t0"}, {"token": "admin"}):
             with pytest.raises(NotFound):
-                tokens.delete(session, raw=raw, actor=ADMIN)
+                delete(session, raw)
             with pytest.raises(NotFound):
-                tokens.change_privileges(session, {**raw, "privileges": ["read_job"]}, ADMIN)
+                change_privileges(session, {**raw, "privileges": ["read_job"]}, ADMIN)
         for id in ("", "t0", "\x00", "\ud800"):
             with pytest.raises(NotFound):
-                tokens.delete(session, token_id=id, actor=ADMIN)
+                tokens.delete(session, TokenReference(id=id), ADMIN)
 
 
 def test_a_bad_body_is_told_apart() -> None:
     with transaction() as session:
         with pytest.raises(MissingParameter):
-            tokens.delete(session, raw={}, actor=ADMIN)
+            delete(session, {})
         with pytest.raises(WrongParameter):
-            tokens.delete(session, raw=None, actor=ADMIN)
+            delete(session, None)
         with pytest.raises(WrongParameter):
-            tokens.delete(session, raw={"id": "\x00"}, actor=ADMIN)
+            delete(session, {"id": "\x00"})
         with pytest.raises(MissingParameter):
-            tokens.change_privileges(session, {"privileges": ["read_job"]}, ADMIN)
+            change_privileges(session, {"privileges": ["read_job"]}, ADMIN)
         with pytest.raises(MissingParameter):
-            tokens.change_privileges(session, {"id": "t0", "privileges": []}, ADMIN)
+            change_privileges(session, {"id": "t0", "privileges": []}, ADMIN)
 
 
 def test_nobody_grants_what_they_do_not_hold() -> None:
@@ -199,10 +212,10 @@ def test_nobody_grants_what_they_do_not_hold() -> None:
     _, id = create()
     with transaction() as session:
         with pytest.raises(Forbidden):
-            tokens.create(session, {"privileges": ["read_job"], "forwho": "x"}, actor)
+            tokens.create(session, TokenBody().read({"privileges": ["read_job"], "forwho": "x"}), actor)
         with pytest.raises(Forbidden):
-            tokens.change_privileges(session, {"id": id, "privileges": ["read_job"]}, actor)
-        tokens.change_privileges(session, {"id": id, "privileges": ["write_token"]}, actor)
+            change_privileges(session, {"id": id, "privileges": ["read_job"]}, actor)
+        change_privileges(session, {"id": id, "privileges": ["write_token"]}, actor)
     assert row(id).privileges == ["write_token"]
 
 
@@ -212,10 +225,10 @@ def test_a_token_that_sees_only_its_own_changes_only_such_tokens_of_its_user() -
         _, id = create(**fields)
         with transaction() as session:
             if allowed:
-                tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
+                change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
             else:
                 with pytest.raises(Forbidden):
-                    tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
+                    change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
 
 
 def test_tokens_are_listed_without_their_values_the_newest_first() -> None:
@@ -308,7 +321,7 @@ def test_only_the_admin_changes_the_password(actor: Actor) -> None:
 )
 def test_a_bad_password_is_refused_without_being_repeated(raw: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught, transaction() as session:
-        tokens.change_admin_password(session, raw, ADMIN)
+        tokens.change_admin_password(session, AdminBody().read(raw), ADMIN)
     assert "1234" not in str(caught.value)
 
 
@@ -337,8 +350,8 @@ def test_a_run_does_not_start_without_a_password(configure: Any) -> None:
 def test_every_change_is_in_the_audit_log_without_secrets() -> None:
     value, id = create()
     with transaction() as session:
-        tokens.change_privileges(session, {"id": id, "privileges": ["write_job"]}, ADMIN)
-        tokens.delete(session, token_id=id, actor=ADMIN)
+        change_privileges(session, {"id": id, "privileges": ["write_job"]}, ADMIN)
+        tokens.delete(session, TokenReference(id=id), ADMIN)
     set_password("correct horse")
     entries = trail()
     assert [(entry["action"], entry["target"]) for entry in entries] == [

@@ -13,8 +13,8 @@ import jsonpatch
 import pytest
 import yaml
 
+from api.schemas.features import FeatureBody
 from pipeline_core.errors import WrongParameter
-from pipeline_core.features.definition import read_feature
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.client import BUSY
 from pipeline_core.plugins.errors import BadAnswer
@@ -193,14 +193,16 @@ def test_both_ways_to_verify_a_signature_refuse_what_is_not_signed_or_has_anothe
 
 def test_the_feature_is_one_and_shows_every_type_and_every_field_with_its_default() -> None:
     raw = yaml.safe_load(PAGE.blocks("## A complete example", "yaml")[0])
-    feature = read_feature(raw)
+    feature = FeatureBody().read(raw)
     assert [plugin.type for plugin in feature.plugins] == list(PluginType)
-    bare = read_feature({**raw, "plugins": [{name: raw["plugins"][0][name] for name in ("pluginType", "callAddress")}]})
+    bare = FeatureBody().read(
+        {**raw, "plugins": [{name: raw["plugins"][0][name] for name in ("pluginType", "callAddress")}]}
+    )
     shown, default = feature.plugins[0], bare.plugins[0]
     for name in ("timeout_seconds", "max_attempts", "patience_seconds", "failure_policy"):
         assert getattr(shown, name) == getattr(default, name)
     with pytest.raises(WrongParameter) as refusal:
-        read_feature({**raw, "colour": "red", "plugins": [{**raw["plugins"][0], "colour": "red"}]})
+        FeatureBody().read({**raw, "colour": "red", "plugins": [{**raw["plugins"][0], "colour": "red"}]})
     known = {path: set(texts[0].partition("there are ")[2].split(", ")) for path, texts in refusal.value.errors.items()}
     assert known["colour"] - set(raw) == {"owner"} & known["colour"]
     assert known["plugins[0].colour"] - set(raw["plugins"][0]) == {"enabled", "feature", "jobSelector"}
@@ -213,6 +215,6 @@ def test_the_gate_on_the_page_is_the_one_among_the_examples() -> None:
 
 def test_the_call_by_curl_registers_what_the_file_does() -> None:
     (block,) = [block for block in PAGE.blocks("## Registering", "sh") if "turn-on" in block]
-    feature = read_feature(json.loads(block.partition("-d '")[2].partition("'")[0]))
-    of_file = read_feature(yaml.safe_load((ROOT / "examples" / "gates" / "large-jobs.yaml").read_text()))
+    feature = FeatureBody().read(json.loads(block.partition("-d '")[2].partition("'")[0]))
+    of_file = FeatureBody().read(yaml.safe_load((ROOT / "examples" / "gates" / "large-jobs.yaml").read_text()))
     assert (feature.name, feature.author, feature.plugins) == (of_file.name, of_file.author, of_file.plugins)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
+from api.schemas.jobs import Submit
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.jobs.explanation import STAND_IN_ID, JobExplanation, explanation
 from pipeline_core.jobs.submission import Submission
@@ -68,7 +69,7 @@ def plugin(type: PluginType, feature: str, selector: Any = None, position: int =
 def submission(kind: str = "TFJob", header: Any = None) -> Submission:
     job = taskset() if kind == "TaskSet" else {"kind": kind}
     raw = {"userID": "ada", "jobName": "train", "jobKind": kind, "job": job, "header": header or {}}
-    return Submission.parse(raw)
+    return Submit().read(raw)
 
 
 def planned(

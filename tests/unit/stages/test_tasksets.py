@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from api.schemas.jobs import Submit
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
 from pipeline_core.stages import tasksets, translate
@@ -41,7 +42,7 @@ def policy(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def submission(job: dict[str, Any]) -> Submission:
-    return Submission.parse({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": job})
+    return Submit().read({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": job})
 
 
 def test_users_may_submit_any_pod_unless_the_operator_says_otherwise() -> None:

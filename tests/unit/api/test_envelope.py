@@ -26,6 +26,9 @@ STATUSES = [
 ]
 
 
+JOB = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}
+
+
 def raising(error: BaseException):
     def view(*_: object, **__: object) -> None:
         raise error
@@ -37,8 +40,8 @@ def raising(error: BaseException):
 def test_each_error_has_its_status_and_code(
     app: Flask, monkeypatch: pytest.MonkeyPatch, error: PipelineError, status: int, code: str
 ) -> None:
-    monkeypatch.setattr(submission.Submission, "parse", raising(error))
-    answer = app.test_client().post("/v1/job", json={}, headers={"token": "admin"})
+    monkeypatch.setattr(submission, "submit", raising(error))
+    answer = app.test_client().post("/v1/job", json=JOB, headers={"token": "admin"})
     assert answer.status_code == status
     assert answer.json == {"code": code, "msg": "x"}
     assert answer.headers.get("Retry-After") == ({429: "7", 503: str(getattr(error, "retry_after", 5))}.get(status))
@@ -53,8 +56,8 @@ def test_each_error_has_its_status_and_code(
 def test_what_is_our_fault_is_told_without_any_detail(
     app: Flask, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(submission.Submission, "parse", raising(error))
-    answer = app.test_client().post("/v1/job", json={}, headers={"token": "admin"})
+    monkeypatch.setattr(submission, "submit", raising(error))
+    answer = app.test_client().post("/v1/job", json=JOB, headers={"token": "admin"})
     assert (answer.status_code, answer.json["code"]) == (500, "INTERNAL_ERROR")
     assert "secret" not in answer.text
 
@@ -65,8 +68,8 @@ def test_every_mapped_class_is_one_of_the_services_errors() -> None:
 
 def test_errors_by_path_are_part_of_the_answer(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     error = errors.WrongParameter("x", errors={"job.kind": ["must be equal to jobKind"]})
-    monkeypatch.setattr(submission.Submission, "parse", raising(error))
-    answer = app.test_client().post("/v1/job", json={}, headers={"token": "admin"})
+    monkeypatch.setattr(submission, "submit", raising(error))
+    answer = app.test_client().post("/v1/job", json=JOB, headers={"token": "admin"})
     assert answer.json["errors"] == {"job.kind": ["must be equal to jobKind"]}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from api.schemas.jobs import Submit
 from pipeline_core.errors import MissingParameter, PipelineError, TooLarge, WrongParameter
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
@@ -24,12 +25,12 @@ def two_namespaces(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], 
 
 def refusal(body: Any) -> PipelineError:
     with pytest.raises((MissingParameter, WrongParameter)) as refused:
-        Submission.parse(body)
+        Submit().read(body)
     return refused.value
 
 
 def submission_of(job: dict[str, Any], **fields: Any) -> Submission:
-    return Submission.parse({**GOOD, "jobKind": job["kind"], "job": job, **fields})
+    return Submit().read({**GOOD, "jobKind": job["kind"], "job": job, **fields})
 
 
 @pytest.mark.parametrize("field", ["userID", "jobName", "jobKind", "job"])
@@ -88,25 +89,25 @@ def test_a_body_is_an_object(raw: Any) -> None:
 
 @pytest.mark.parametrize("name", ["key", "sequence", "effectiveJobSelector", "createdAt", "updatedAt"])
 def test_what_older_clients_send_along_is_ignored(name: str) -> None:
-    assert Submission.parse({**GOOD, name: {"any": "thing"}}) == Submission.parse(GOOD)
+    assert Submit().read({**GOOD, name: {"any": "thing"}}) == Submit().read(GOOD)
 
 
 def test_names_may_be_as_long_as_the_limit_and_a_header_as_large() -> None:
     long = "ü" * 255
-    submitted = Submission.parse({**GOOD, "userID": long, "jobName": long, "header": {"x": "x" * (64 * 1024 - 8)}})
+    submitted = Submit().read({**GOOD, "userID": long, "jobName": long, "header": {"x": "x" * (64 * 1024 - 8)}})
     assert (submitted.user_id, submitted.name) == (long, long)
 
 
 @pytest.mark.parametrize("header", [None, {}])
 def test_a_header_is_empty_by_default_and_its_values_are_any_json(header: Any) -> None:
-    assert Submission.parse({**GOOD, "header": header}).header == {}
+    assert Submit().read({**GOOD, "header": header}).header == {}
     anything = {"a": [1, None, {"b": True}], "": 1.5, "userID": 7}
-    assert Submission.parse({**GOOD, "header": anything}).header == anything
+    assert Submit().read({**GOOD, "header": anything}).header == anything
 
 
 def test_a_job_is_kept_as_it_came() -> None:
     job = {"z": 1, "kind": "TFJob", "apiVersion": "kubeflow.org/v1", "a": None}
-    assert list(Submission.parse({**GOOD, "job": job}).job.items()) == list(job.items())
+    assert list(Submit().read({**GOOD, "job": job}).job.items()) == list(job.items())
 
 
 @pytest.mark.parametrize(
@@ -150,5 +151,5 @@ def test_a_taskset_is_checked_at_once_with_the_path_and_against_its_limit() -> N
 
 
 def test_this_installations_cluster_may_be_named() -> None:
-    assert Submission.parse({**GOOD, "cluster": settings().cluster_name}).name == "mnist"
-    assert Submission.parse({**GOOD, "cluster": None}).name == "mnist"
+    assert Submit().read({**GOOD, "cluster": settings().cluster_name}).name == "mnist"
+    assert Submit().read({**GOOD, "cluster": None}).name == "mnist"

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from api.resources.tokens import CHANGE, CREATION
+from api.schemas import tokens as schemas
+from pipeline_core.auth import tokens
 from pipeline_core.auth.actor import Actor
-from pipeline_core.auth.definition import TokenReference, read_change, read_reference, read_token
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.auth.tokens import TokenDefinition, TokenReference
 from pipeline_core.errors import Forbidden, MissingParameter, WrongParameter
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,8 +19,31 @@ ALICE = Actor(name="alice", privileges=frozenset({Privilege.WRITE_TOKEN, Privile
 OWN = Actor(name="alice", privileges=frozenset({Privilege.WRITE_TOKEN, Privilege.READ_JOB}), own_only=True)
 
 
+@pytest.fixture(autouse=True)
+def _at_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "now", lambda: NOW)
+
+
+def read_token(raw: Any, actor: Actor) -> TokenDefinition:
+    definition: TokenDefinition = CREATION.read(raw, actor)
+    tokens.require_may_create(definition, actor)
+    return definition
+
+
+def read_change(raw: Any, actor: Actor) -> tuple[TokenReference, tuple[Privilege, ...]]:
+    reference, privileges = CHANGE.read(raw, actor)
+    tokens.require_grantable(privileges, actor)
+    return reference, privileges
+
+
+def read_reference(raw: Any) -> Any:
+    found, errors = schemas.REFERENCE.examine(raw)
+    errors.raise_any()
+    return found
+
+
 def test_a_token_is_read_with_its_defaults() -> None:
-    token = read_token({"privileges": ["read_job"], "forwho": "bob"}, ADMIN, NOW)
+    token = read_token({"privileges": ["read_job"], "forwho": "bob"}, ADMIN)
     assert token.privileges == (Privilege.READ_JOB,)
     assert (token.forwho, token.note, token.own_only, token.expires_at) == ("bob", "", False, None)
 
@@ -30,7 +56,7 @@ def test_a_token_is_read_with_everything() -> None:
         "ownOnly": True,
         "expiresAt": "2027-01-01T01:00:00+01:00",
     }
-    token = read_token(raw, ADMIN, NOW)
+    token = read_token(raw, ADMIN)
     assert token.own_only
     assert token.note == "n"
     assert token.expires_at == datetime(2027, 1, 1, tzinfo=UTC)
@@ -38,21 +64,21 @@ def test_a_token_is_read_with_everything() -> None:
 
 def test_other_names_of_privileges_are_understood_and_each_counts_once() -> None:
     names = ["write-plugin", "register-plugin", "write_feature", "read-plugin", "write-job", "read-job"]
-    token = read_token({"privileges": names, "forwho": "bob"}, ADMIN, NOW)
+    token = read_token({"privileges": names, "forwho": "bob"}, ADMIN)
     assert token.privileges == ("read_job", "write_job", "read_feature", "write_feature")
 
 
 @pytest.mark.parametrize("name", ["admin", "", "READ_JOB", "read-token", "write_plugin", 1, None, ["read_job"]])
 def test_any_other_privilege_is_wrong(name: Any) -> None:
     with pytest.raises(WrongParameter, match=r"privileges\[1\]"):
-        read_token({"privileges": ["read_job", name], "forwho": "bob"}, ADMIN, NOW)
+        read_token({"privileges": ["read_job", name], "forwho": "bob"}, ADMIN)
 
 
 @pytest.mark.parametrize("value", [None, [], "", {}])
 @pytest.mark.parametrize("field", ["privileges", "forwho"])
 def test_a_required_field_lacks(field: str, value: Any) -> None:
     with pytest.raises(MissingParameter, match=field):
-        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN, NOW)
+        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -75,27 +101,27 @@ def test_a_required_field_lacks(field: str, value: Any) -> None:
 )
 def test_a_bad_field_is_wrong(field: str, value: Any) -> None:
     with pytest.raises(WrongParameter, match=field):
-        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN, NOW)
+        read_token({"privileges": ["read_job"], "forwho": "bob", field: value}, ADMIN)
 
 
 def test_nobody_grants_what_they_do_not_hold() -> None:
-    assert read_token({"privileges": ["read_job", "write_token"], "forwho": "bob"}, ALICE, NOW)
+    assert read_token({"privileges": ["read_job", "write_token"], "forwho": "bob"}, ALICE)
     with pytest.raises(Forbidden, match="write_job"):
-        read_token({"privileges": ["read_job", "write-job"], "forwho": "bob"}, ALICE, NOW)
+        read_token({"privileges": ["read_job", "write-job"], "forwho": "bob"}, ALICE)
     with pytest.raises(Forbidden, match="write_job"):
         read_change({"id": "t1", "privileges": ["write_job"]}, ALICE)
 
 
 def test_a_privilege_that_is_not_held_is_told_before_what_is_wrong_with_the_body() -> None:
     with pytest.raises(Forbidden):
-        read_token({"privileges": ["write_job"]}, ALICE, NOW)
+        read_token({"privileges": ["write_job"]}, ALICE)
 
 
 def test_a_token_that_sees_only_its_own_grants_no_more_than_that() -> None:
-    assert read_token({"privileges": ["read_job"], "forwho": "alice", "ownOnly": True}, OWN, NOW)
+    assert read_token({"privileges": ["read_job"], "forwho": "alice", "ownOnly": True}, OWN)
     for forwho, own_only in (("alice", False), ("bob", True)):
         with pytest.raises(Forbidden, match="ownOnly"):
-            read_token({"privileges": ["read_job"], "forwho": forwho, "ownOnly": own_only}, OWN, NOW)
+            read_token({"privileges": ["read_job"], "forwho": forwho, "ownOnly": own_only}, OWN)
 
 
 def test_a_token_is_meant_by_value_or_by_id() -> None:

@@ -1,13 +1,17 @@
+"""The checks of a request: 401, then 403, 413 and 415, then 400; what comes after needs a database."""
+
 from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
-from api import bodies
-from pipeline_core.errors import WrongParameter
+from api import blueprint
+from pipeline_core.errors import NotFound, WrongParameter
+from pipeline_core.jobs import control
 
 REFUSED = {
     "nothing": (b"", "is empty"),
@@ -44,17 +48,17 @@ TAKEN = {
 @pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_not_every_reader_takes_alike_is_refused_with_a_reason(raw: bytes, why: str) -> None:
     with pytest.raises(WrongParameter, match=r"^The ") as refused:
-        bodies.parse(raw)
+        blueprint.parse_body(raw)
     assert why in refused.value.message
 
 
 @pytest.mark.parametrize("raw", TAKEN.values(), ids=TAKEN.keys())
 def test_unusual_json_is_taken_as_it_is(raw: bytes) -> None:
-    assert bodies.parse(raw) == json.loads(raw)
+    assert blueprint.parse_body(raw) == json.loads(raw)
 
 
 def test_keys_keep_their_order() -> None:
-    assert list(bodies.parse(b'{"z": 1, "a": 2, "m": 3}')) == ["z", "a", "m"]
+    assert list(blueprint.parse_body(b'{"z": 1, "a": 2, "m": 3}')) == ["z", "a", "m"]
 
 
 @pytest.mark.parametrize(
@@ -76,14 +80,14 @@ def test_a_body_must_say_that_it_is_plain_json(client: FlaskClient, headers: dic
 
 
 def test_more_than_four_mebibytes_are_too_many(client: FlaskClient) -> None:
-    body = b'"' + b"x" * bodies.MAX_BYTES + b'"'
+    body = b'"' + b"x" * blueprint.MAX_BYTES + b'"'
     answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
     assert (answer.status_code, answer.json["code"]) == (413, "WRONG_PARAM")
 
 
 @pytest.mark.parametrize("more", [1, 2, 1_000_000])
 def test_a_body_of_unknown_length_is_not_cut_off_where_it_is_too_long(client: FlaskClient, more: int) -> None:
-    body = b"{}" + b" " * (bodies.MAX_BYTES - 2 + more)
+    body = b"{}" + b" " * (blueprint.MAX_BYTES - 2 + more)
     answer = client.post(
         "/v1/job",
         input_stream=io.BytesIO(body),
@@ -94,7 +98,7 @@ def test_a_body_of_unknown_length_is_not_cut_off_where_it_is_too_long(client: Fl
 
 
 def test_a_body_of_just_the_limit_is_read(client: FlaskClient) -> None:
-    body = b"{}" + b" " * (bodies.MAX_BYTES - 2)
+    body = b"{}" + b" " * (blueprint.MAX_BYTES - 2)
     answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
     assert answer.json["code"] == "LACK_OF_PARAM"
 
@@ -102,3 +106,76 @@ def test_a_body_of_just_the_limit_is_read(client: FlaskClient) -> None:
 def test_an_operation_without_a_body_takes_none_or_an_empty_object(client: FlaskClient) -> None:
     refused = client.post("/v1/job/retry/j1", json={"reason": "again"}, headers={"token": "write_job"})
     assert (refused.status_code, refused.json["code"]) == (400, "WRONG_PARAM")
+
+
+HUGE = b"x" * (blueprint.MAX_BYTES + 1)
+
+
+def put(client: FlaskClient, token: str | None, body: bytes, media_type: str = "application/json") -> int:
+    headers = {"Content-Type": media_type, **({"token": token} if token else {})}
+    return client.put("/v1/job/stop/nothing?unknown=1", data=body, headers=headers).status_code
+
+
+def test_each_check_comes_before_the_next(client: FlaskClient) -> None:
+    wrong: dict[str, Any] = {"body": HUGE, "media_type": "text/plain"}
+    assert put(client, None, **wrong) == 401
+    assert put(client, "nonsense", **wrong) == 401
+    assert put(client, "read_job", **wrong) == 403
+    assert put(client, "write_job", **wrong) == 413
+    assert put(client, "write_job", b"{", "text/plain") == 415
+    assert put(client, "write_job", b"{") == 400
+
+
+def test_a_bad_body_is_told_before_a_missing_target(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: Any, **__: Any) -> None:
+        raise NotFound
+
+    monkeypatch.setattr(control, "stop", nowhere)
+    headers = {"token": "write_job"}
+    assert client.put("/v1/job/stop/nothing", json={"reason": 1}, headers=headers).status_code == 400
+    assert client.put("/v1/job/stop/nothing", json={"reason": "1"}, headers=headers).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"jobID": "another"}, "jobID"),
+        ({"jobID": ""}, "jobID"),
+        ({"reason": "x" * 1001}, "reason"),
+        ({"reason": ["x"]}, "reason"),
+        ({"gate": "g"}, "gate"),
+        ({"surprise": 1}, "surprise"),
+        ([], None),
+        (None, None),
+        ("reason", None),
+    ],
+)
+def test_a_note_with_a_fault_is_refused_and_the_field_is_named(
+    client: FlaskClient, body: Any, field: str | None
+) -> None:
+    headers = {"token": "write_job", "Content-Type": "application/json"}
+    answer = client.put("/v1/job/stop/j1", data=json.dumps(body), headers=headers)
+    assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
+    assert list(answer.json.get("errors", {})) == ([field] if field else [])
+
+
+@pytest.mark.parametrize(
+    "body", [None, {}, {"reason": ""}, {"jobID": "j1"}, {"jobID": "j1", "reason": "x" * 1000}, {"sequence": 7}]
+)
+def test_a_note_is_optional(client: FlaskClient, monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
+    stopped = []
+    monkeypatch.setattr(control, "stop", lambda job_id, actor, *, reason: stopped.append((job_id, reason)))
+    sent = {} if body is None else {"json": body}
+    answer = client.put("/v1/job/stop/j1/", headers={"token": "write_job"}, **sent)
+    assert answer.json == {"code": "OPERATION_SUCCEEDED", "msg": "The operation succeeded."}
+    assert stopped == [("j1", (body or {}).get("reason", ""))]
+
+
+def test_a_resume_may_name_the_gate(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed = []
+    monkeypatch.setattr(
+        control, "resume", lambda job_id, actor, *, reason, gate: resumed.append((job_id, reason, gate))
+    )
+    client.put("/v1/job/resume/j1", json={"gate": "AccessGate.a.b", "reason": "go"}, headers={"token": "write_job"})
+    client.put("/v1/job/resume/j1", headers={"token": "write_job"})
+    assert resumed == [("j1", "go", "AccessGate.a.b"), ("j1", "", None)]

@@ -6,20 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipeline_core.auth import password
-from pipeline_core.auth.password import Verdicts, hashed, looks_like_token, problem_of
+from pipeline_core.auth.password import Verdicts, error_of, hashed, looks_like_token
 from tests.waiting import HANG_SECONDS
 
 
 @pytest.mark.parametrize("text", ["12345678", "x" * 128, "a" * 23, "a" * 25, "a" * 23 + "-", "with blanks inside"])
 def test_a_password_may_be(text: str) -> None:
-    assert problem_of(text) is None
+    assert error_of(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["1234567", "x" * 129, "A1" * 12, " 12345678", "12345678 ", "1234\n5678", "pässwörter", "\x00" * 8]
 )
 def test_a_password_may_not_be(text: str) -> None:
-    assert problem_of(text)
+    assert error_of(text)
 
 
 @pytest.mark.parametrize("text", ["a" * 24, "A1" * 12])

@@ -8,14 +8,20 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flask import Response
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
+from api.blueprint import Call
+from api.resources.operations import blueprint
 from pipeline_core.errors import Unavailable
 from pipeline_core.metrics.totals import Histogram, totals
 from pipeline_core.operations import gauges, status
 from pipeline_core.operations.gauges import Kind
+from pipeline_core.runtime import part
 from workers import queues
 
 FRESH_SECONDS = 5.0
@@ -83,3 +89,16 @@ def _up(what: str, answers: bool) -> gauges.Family:
 def _single(name: str, about: str, value: float) -> gauges.Family:
     samples: gauges.Numbers = {(): value}
     return gauges.Family(name, about, (), samples)
+
+
+@part
+def _registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(Recorded())
+    return registry
+
+
+@blueprint.operation("GET", "/metrics", needs=None, streams="text/plain")
+def prometheus(call: Call) -> Response:
+    """Prometheus metrics"""
+    return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)

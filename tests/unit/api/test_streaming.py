@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.readers import Reader
+from api.streaming import Reader
 
 Pair = tuple[socket.socket, socket.socket]
 

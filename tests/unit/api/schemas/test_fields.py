@@ -4,7 +4,6 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
-from api import validation
 from api.schemas.jobs import JobList, LogQueryParameters
 from pipeline_core.errors import WrongParameter
 from pipeline_core.states import FINAL, JobState
@@ -88,12 +87,12 @@ def test_the_message_names_the_parameter_and_its_value(client: FlaskClient) -> N
     ],
 )
 def test_states_are_taken_in_any_case_and_by_their_other_names(text: str, states: set[JobState]) -> None:
-    assert validation.query(JobList(), MultiDict({"state": text}))["state"] == states
+    assert JobList().read(MultiDict({"state": text}))["state"] == states
 
 
 @pytest.mark.parametrize("text", ["2026-01-31T12:00:00Z", "2026-01-31T13:00:00+01:00", "1769860800", "1769860800.0"])
 def test_since_is_rfc_3339_or_seconds(text: str) -> None:
-    since = validation.query(LogQueryParameters(), MultiDict({"since": text}))["since"]
+    since = LogQueryParameters().read(MultiDict({"since": text}))["since"]
     assert since.isoformat() == "2026-01-31T12:00:00+00:00"
 
 
@@ -116,4 +115,4 @@ def test_since_is_rfc_3339_or_seconds(text: str) -> None:
 )
 def test_bad_log_parameters_are_refused(name: str, text: str) -> None:
     with pytest.raises(WrongParameter, match=f"parameter {name} is"):
-        validation.query(LogQueryParameters(), MultiDict({name: text}))
+        LogQueryParameters().read(MultiDict({name: text}))
