@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from flask import Flask
 from hypothesis import settings
 
 from pipeline_core import runtime
@@ -31,6 +32,22 @@ __all__ = [
 # How long an example takes depends on what else the machine does; no test asserts a time.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def api_app() -> Flask:
+    """The API for all tests of a process: to make it takes longer than most tests."""
+    return new_api_app()
+
+
+def new_api_app() -> Flask:
+    """An API that publishes nothing and leaves logging to pytest."""
+    from api import app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app.publish, "install", lambda: None)
+        patch.setattr(app.log, "configure", lambda chosen: None)
+        return app.create_app()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -13,12 +14,11 @@ from flask.testing import FlaskClient
 from sqlalchemy import text
 from werkzeug.test import TestResponse
 
-from api.app import create_app
+from api.auth import FailureLimit
+from api.blueprint import LIMIT
 from pipeline_core.auth.privileges import Privilege
-from pipeline_core.common import log
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings
-from workers import publish
 
 EMPTIED = (
     "flows, template_revisions, jobs, tokens, features, plugins, audit, deliveries, idempotency_keys, admin_password"
@@ -30,7 +30,7 @@ class Client:
 
     def __init__(self, client: FlaskClient, token: str) -> None:
         self._client = client
-        self._document = client.get("/openapi.json").get_json()
+        self._document = _document(client.application)
         self.token = token
 
     def __call__(self, method: str, path: str, **options: Any) -> TestResponse:
@@ -65,14 +65,18 @@ class Client:
         return job_id
 
 
+@cache
+def _document(app: Flask) -> Any:
+    return app.test_client().get("/openapi.json").get_json()
+
+
 @pytest.fixture
-def app(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Flask:
-    monkeypatch.setattr(log, "configure", lambda chosen: None)
-    monkeypatch.setattr(publish, "install", lambda: None)
+def app(api_app: Flask, service_settings: Settings) -> Flask:
+    api_app.extensions[LIMIT] = FailureLimit(service_settings.failed_logins)
     wakeups.publish_with(None)
     with transaction() as session:
         session.execute(text(f"TRUNCATE {EMPTIED} CASCADE"))
-    return create_app()
+    return api_app
 
 
 @pytest.fixture

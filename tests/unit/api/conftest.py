@@ -11,13 +11,12 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from api import auth
-from api.app import create_app
+from api.blueprint import LIMIT
 from pipeline_core.auth import tokens
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
-from pipeline_core.common import log
 from pipeline_core.errors import Unauthenticated
-from workers import publish
+from pipeline_core.settings import settings
 
 ACTORS = {
     "admin": Actor(name="admin", admin=True),
@@ -34,12 +33,11 @@ def _authenticate(session: Any, value: str, *, address: str, request_id: str) ->
 
 
 @pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Flask:
-    monkeypatch.setattr(publish, "install", lambda: None)
-    monkeypatch.setattr(log, "configure", lambda chosen: None)
+def app(api_app: Flask, monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Flask:
+    api_app.extensions[LIMIT] = auth.FailureLimit(settings().failed_logins)
     monkeypatch.setattr(auth, "connected", nullcontext)
     monkeypatch.setattr(tokens, "authenticate", _authenticate)
-    return create_app()
+    return api_app
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from flask.testing import FlaskClient
 
 from api import auth
 from api.auth import WINDOW_SECONDS, FailureLimit
 from pipeline_core.errors import TooManyFailures
+from tests.conftest import new_api_app
 
 FAILURES = 60
 
@@ -90,12 +93,14 @@ def test_without_a_valid_token_there_is_no_entry(client: FlaskClient, headers: d
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
+@pytest.mark.usefixtures("app")
 @pytest.mark.parametrize(("proxies", "address"), [("0", "127.0.0.1"), ("1", "198.51.100.7")])
 def test_the_address_is_the_proxys_word_only_where_a_proxy_is_trusted(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, proxies: str, address: str
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None], proxies: str, address: str
 ) -> None:
     monkeypatch.setenv("PIPELINE_TRUSTED_PROXIES", proxies)
-    client = request.getfixturevalue("client")
+    fresh_runtime()
+    client = new_api_app().test_client()
     seen = []
     monkeypatch.setattr(FailureLimit, "check", lambda self, address, credential: seen.append(address))
     client.get("/v1/job/list", headers={"token": "x", "X-Forwarded-For": "203.0.113.9, 198.51.100.7"})
