@@ -1,9 +1,9 @@
-"""Gangs for Volcano: a SchedulerBinder that makes a PodGroup for each job, and a LifeHook that removes it at the job's end.
+"""Gang scheduling with Volcano: a SchedulerBinder that creates a PodGroup for each job, and a LifeHook that deletes it.
 
     python examples/volcano/binder.py --port 9110 [--kubeconfig FILE]
 
-All pods of a job are bound to the scheduler `volcano` and to a PodGroup named after the job, so that none starts before there
-is room for all. The fields of a PodGroup: https://volcano.sh/en/docs/podgroup/
+All pods of a job are bound to the scheduler `volcano` and to a PodGroup named after the job, so that none starts before all
+can. The fields of a PodGroup: https://volcano.sh/en/docs/podgroup/
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ DEFAULT_QUEUE = "default"
 FINAL = ("succeeded", "failed", "stopped")
 KIND = {"group": "scheduling.volcano.sh", "version": "v1beta1", "plural": "podgroups"}
 TIMEOUT_SECONDS = 10
-REMEMBERED = 10_000
+MAX_ENDED = 10_000
+"""IDs of ended jobs that are kept."""
 
 
 class Refused(Exception):
-    """The job cannot be bound; asking again would not help."""
+    """The job cannot be bound, and repeating would not help."""
 
 
 class PodGroups:
-    """The PodGroups of jobs, each named after its job. Creating and removing may be repeated, and come in any order."""
+    """The PodGroups of jobs, each named after its job. `create` and `remove` may be repeated and called in any order."""
 
     def __init__(self, api: client.CustomObjectsApi) -> None:
         self._api = api
@@ -42,7 +43,7 @@ class PodGroups:
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def create(self, job_id: str, namespace: str, spec: dict[str, Any]) -> None:
-        """See that the job has its PodGroup. One that is there already is as it was asked for then."""
+        """Make sure that the job has its PodGroup. One that exists stays as it is."""
         body = {
             "apiVersion": f"{KIND['group']}/{KIND['version']}",
             "kind": "PodGroup",
@@ -62,15 +63,15 @@ class PodGroups:
                 raise Refused(f"there is a PodGroup {job_id} in {namespace} that is not of this job") from error
         with self._lock:
             ended = job_id in self._ended
-        # It was stopped while this was under way, and nobody will say so again.
+        # The job ended meanwhile, and its last event has been handled already.
         if ended:
             self._delete(job_id, namespace)
 
     def remove(self, job_id: str, namespace: str) -> None:
-        """See that the job, which has ended, has no PodGroup any more."""
+        """Make sure that the job, which has ended, has no PodGroup."""
         with self._lock:
             self._ended[job_id] = None
-            while len(self._ended) > REMEMBERED:
+            while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
         self._delete(job_id, namespace)
 
@@ -122,7 +123,7 @@ def create_app(groups: PodGroups) -> Flask:
         return jsonify(taskset)
 
     @app.post("/hook")
-    def hear() -> Response:
+    def handle_event() -> Response:
         event = request.get_json()
         if event["current_state"] in FINAL:
             groups.remove(event["id"], event["namespace"])
@@ -138,15 +139,15 @@ def create_app(groups: PodGroups) -> Flask:
 
     @app.errorhandler(client.ApiException)
     @app.errorhandler(HTTPError)
-    def try_again(error: Exception) -> tuple[Response, int]:
-        # 503 is an answer that is not to be had: the service asks again, and tells events again.
+    def unavailable(error: Exception) -> tuple[Response, int]:
+        # After a 503 the service repeats the plugin call or the delivery.
         return jsonify(error=f"Kubernetes: {error}"), 503
 
     return app
 
 
 def connect(kubeconfig: str) -> client.CustomObjectsApi:
-    """The cluster of that file, or when there is none the one that this process runs in."""
+    """The API of the cluster of this file; without one, of the cluster that this process runs in."""
     if kubeconfig:
         return client.CustomObjectsApi(config.new_client_from_config(kubeconfig, persist_config=False))
     config.load_incluster_config()

@@ -1,4 +1,4 @@
-"""An API server that has pods and control units of jobs and lets their statuses change: `python -m … PORT JOBS REPLICAS`.
+"""An API server that has pods and control ConfigMaps of jobs and lets their statuses change: `python -m … PORT JOBS REPLICAS`.
 
 Standard input has the jobs' IDs, one a line, and after that the waves: a line `PHASE RATE` changes all pods to that phase,
 in no order, so many a second.
@@ -25,10 +25,10 @@ ROLE = "worker"
 
 
 class World:
-    """The pods and units. `versions` are counted as an API server would."""
+    """The pods and control ConfigMaps. `versions` are counted as an API server would."""
 
     def __init__(self, job_ids: list[str], replicas: int) -> None:
-        self.units = [_unit(job_id) for job_id in job_ids]
+        self.controls = [_control(job_id) for job_id in job_ids]
         self.pods = [_pod(job_id, index) for job_id in job_ids for index in range(replicas)]
         self.version = 1
         self.watching = threading.Event()
@@ -75,7 +75,7 @@ def _metadata(job_id: str, name: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _unit(job_id: str) -> dict[str, Any]:
+def _control(job_id: str) -> dict[str, Any]:
     return {"metadata": _metadata(job_id, f"c-{job_id}-0")}
 
 
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         elif url.path.endswith("/pods"):
             self._list(self.world.pods, query)
         else:
-            self._list(self.world.units, query)
+            self._list(self.world.controls, query)
 
     def _list(self, items: list[dict[str, Any]], query: dict[str, list[str]]) -> None:
         start, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["500"])[0])

@@ -23,15 +23,17 @@ class Runnable:
         self.name = driver.name
         self.platform = driver.platform
 
-    def launch(self, unit: LaunchRequest) -> Observation:
-        self._launched.add(unit.job_id)
-        taskset: Any = copy.deepcopy(unit.taskset)
+    def launch(self, request: LaunchRequest) -> Observation:
+        self._launched.add(request.job_id)
+        taskset: Any = copy.deepcopy(request.taskset)
         for role in taskset["spec"]["roles"]:
             spec = role["template"]["spec"]
             for container in (*spec.get("initContainers", ()), *spec["containers"]):
                 container.update(IMAGE)
         return self._driver.launch(
-            LaunchRequest(unit.job_id, unit.namespace, unit.user_id, taskset, unit.attempt, unit.replicas)
+            LaunchRequest(
+                request.job_id, request.namespace, request.user_id, taskset, request.attempt, request.replicas
+            )
         )
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:

@@ -37,13 +37,13 @@ POD = "job-worker-0-0-0"
 
 @pytest.fixture
 def make(namespace: str) -> Any:
-    """Makes units in the test's namespace."""
+    """Makes launch requests in the test's namespace."""
 
-    def make_unit(*roles: dict[str, Any], replicas: int = 1, tries: Any = None, **fields: Any) -> LaunchRequest:
+    def make_request(*roles: dict[str, Any], replicas: int = 1, keys: Any = None, **fields: Any) -> LaunchRequest:
         made = launch_request("job", *(roles or (role("worker", container("true"), replicas=replicas),)), **fields)
-        return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, made.attempt, tries)
+        return LaunchRequest(made.job_id, namespace, made.user_id, made.taskset, made.attempt, keys)
 
-    return make_unit
+    return make_request
 
 
 def only(driver: KubernetesCluster) -> ReplicaReport:
@@ -74,7 +74,7 @@ class PowerCut(BaseException):
     """Ends a launch as a kill would."""
 
 
-def test_a_job_goes_its_way(driver: KubernetesCluster, kubelet: Kubelet, make: Any) -> None:
+def test_a_job_runs_to_its_end(driver: KubernetesCluster, kubelet: Kubelet, make: Any) -> None:
     assert [one.state for one in driver.launch(make()).replicas] == [ReplicaState.WAITING]
     kubelet.run(POD)
     assert only(driver).state is ReplicaState.RUNNING
@@ -118,14 +118,14 @@ def test_a_pod_that_somebody_deleted_has_failed_and_is_not_made_again(
     assert kubelet.names() == ["job-worker-0-0-1"]
 
 
-def test_a_job_whose_control_unit_is_gone_is_not_known(driver: KubernetesCluster, api: Api, make: Any) -> None:
+def test_a_job_whose_control_configmap_was_deleted_is_unknown(driver: KubernetesCluster, api: Api, make: Any) -> None:
     launched = make()
     driver.launch(launched)
     api.request("DELETE", f"/api/v1/namespaces/{launched.namespace}/configmaps/c-job-0")
     assert driver.observe("job") is None
 
 
-def test_a_control_unit_that_goes_while_a_job_is_looked_at_is_asked_for_again(
+def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repeat(
     driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = make(role("worker", container("true")))
@@ -184,7 +184,7 @@ def test_a_stop_asks_the_node_and_waits_for_it(driver: KubernetesCluster, kubele
     assert (only(driver).state, only(driver).exit_code) == (ReplicaState.STOPPED, 7)
 
 
-def test_a_pod_whose_node_is_gone_is_taken_away_by_force(
+def test_a_pod_whose_node_is_lost_is_deleted_by_force(
     driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any
 ) -> None:
     launched = make()
@@ -284,7 +284,7 @@ def test_some_replicas_are_stopped_alone(driver: KubernetesCluster, kubelet: Kub
     assert states == [ReplicaState.RUNNING, ReplicaState.STOPPED]
     retry = ReplicaKey("worker", 1, 1)
     driver.delete("job", [retry])
-    assert driver.launch(make(replicas=2, tries=(retry,))).replicas[1].state is ReplicaState.STOPPED
+    assert driver.launch(make(replicas=2, keys=(retry,))).replicas[1].state is ReplicaState.STOPPED
     assert kubelet.names() == [POD]
 
 

@@ -83,7 +83,7 @@ def test_a_followed_log_is_neither_torn_nor_repeated(
 
 
 @pytest.mark.usefixtures("launched")
-def test_a_tail_that_is_followed_goes_on_from_there(
+def test_a_tail_that_is_followed_continues_from_there(
     driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs
 ) -> None:
     node.write(POD, "00.1Z one", "00.2Z two", "00.3Z three")
@@ -139,7 +139,7 @@ def test_what_a_node_serves_no_more_is_kept_and_read_in_its_place(
 
 
 @pytest.mark.usefixtures("launched")
-def test_another_collector_goes_on_where_the_first_stopped(
+def test_another_collector_continues_where_the_first_stopped(
     api: Api,
     tmp_path: Path,
     namespace: str,
@@ -263,7 +263,7 @@ def test_a_log_that_seems_to_end_too_early_is_not_taken_for_whole(
 
 
 @pytest.mark.usefixtures("launched")
-def test_a_pod_goes_without_a_log_that_cannot_be_read(
+def test_a_pod_is_deleted_without_a_log_that_cannot_be_read(
     driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, collector: Collector
 ) -> None:
     node.write(POD, "00Z one")
@@ -293,7 +293,7 @@ def test_the_end_of_the_log_says_why_a_container_failed_where_its_message_does_n
 
 
 @pytest.mark.usefixtures("launched")
-def test_logs_that_were_pruned_are_gone_and_the_job_is_known(
+def test_pruned_logs_are_removed_and_the_job_stays(
     driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, tmp_path: Path
 ) -> None:
     node.write(POD, "00Z one")

@@ -28,7 +28,7 @@ COLLECTOR = "pipeline-collector"
 
 @pytest.fixture
 def launched(namespace: str) -> LaunchRequest:
-    """A unit that asks for its results."""
+    """A request of a TaskSet that asks for its results."""
     return collecting(replace(script_request("job", "true"), namespace=namespace))
 
 
@@ -150,7 +150,7 @@ def test_an_output_that_the_node_may_have_cut_is_a_problem(
     assert left(driver, "job") == (ReplicaResult("worker", 0, output=b"x" * 4095),)
 
 
-def test_only_the_latest_try_speaks_for_its_replica(
+def test_only_the_latest_attempt_counts_for_its_replica(
     driver: KubernetesCluster, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     driver.launch(launched)

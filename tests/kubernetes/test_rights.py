@@ -70,17 +70,17 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     driver = make_driver(account, tmp_path, namespace)
     made = script_request("job", "true", count=2)
 
-    def unit(attempt: int) -> LaunchRequest:
+    def request(attempt: int) -> LaunchRequest:
         return LaunchRequest("job", namespace, "u1", made.taskset, attempt)
 
     def launches(attempt: int) -> bool:
         try:
-            return bool(driver.launch(unit(attempt)))
+            return bool(driver.launch(request(attempt)))
         except StillEnding:
             return False
 
-    driver.launch(unit(0))
-    driver.launch(unit(0))
+    driver.launch(request(0))
+    driver.launch(request(0))
     stop = threading.Event()
     names = (name for some in driver.watch(stop) for name in some or [""])
     assert next(names) == "job"
@@ -92,11 +92,11 @@ def test_the_rights_are_enough_for_all_that_the_driver_does_and_all_are_used(
     list(driver.logs("job", LogQuery()))
     driver.delete("job", [ReplicaKey("worker", 1)])
     with pytest.raises(StillEnding):
-        driver.launch(unit(1))
+        driver.launch(request(1))
     kubelet.finish(POD, 1)
     wait_for(lambda: launches(1))
     wait_for(lambda: driver.delete("job"))
-    driver.launch(unit(1))
+    driver.launch(request(1))
     assert all(one.state is ReplicaState.STOPPED for one in seen(driver, "job").replicas)
     _take_pod_of_another(driver, kubelet, namespace)
     driver.prune(["job", "other"])

@@ -52,7 +52,7 @@ def listeners(namespace: str) -> list[Any]:
     return [thread for thread in threading.enumerate() if thread.name == f"watch {namespace}"]
 
 
-def test_it_begins_with_the_jobs_that_are_there_and_goes_on_with_changes(
+def test_a_watch_starts_with_all_jobs_and_continues_with_changes(
     driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event
 ) -> None:
     launch("before")
@@ -97,7 +97,7 @@ def test_a_connection_that_is_cut_is_made_again(
         assert heard_of(names, f"during{number}")
 
 
-def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears_of_all(
+def test_a_server_that_stops_ends_the_watch_and_the_next_one_starts_with_all_jobs(
     api: Api,
     driver: KubernetesCluster,
     launch: Callable[[str], None],
@@ -123,7 +123,7 @@ def test_a_server_that_goes_and_comes_back_ends_the_watch_and_the_next_one_hears
     assert {next(names), next(names)} == {"before", "meanwhile"}
 
 
-def test_a_watch_that_the_server_ends_goes_on(
+def test_a_watch_that_the_server_ends_is_continued(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "WATCH_SECONDS", 2)
@@ -156,7 +156,9 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
     assert expired
 
 
-def test_what_cannot_be_watched_is_away(api: Api, stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_that_cannot_be_watched_makes_the_cluster_unavailable(
+    api: Api, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def request(*_: Any, **__: Any) -> Any:
         raise ClusterUnavailable("gone fishing")
 

@@ -48,7 +48,7 @@ def ended(cluster: Cluster, job_id: str) -> Observation:
 
 
 def the_end(cluster: Cluster, launched: LaunchRequest) -> ReplicaReport:
-    """Launch a unit of one replica; how it ended."""
+    """Launch one replica and wait for its end."""
     cluster.launch(launched)
     (replica,) = ended(cluster, launched.job_id).replicas
     return replica
@@ -72,7 +72,7 @@ def launches(cluster: Cluster, launched: LaunchRequest) -> bool:
 
 
 def carried_through(cluster: Cluster, launched: LaunchRequest) -> RollUp:
-    """Launch a unit and do what its policies say until there is a verdict."""
+    """Launch a TaskSet and do what its policies say until there is a verdict."""
     roles = roles_of(launched.taskset)
     states: Mapping[str, ReplicaState] = {}
     cluster.launch(launched)

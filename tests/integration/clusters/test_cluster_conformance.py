@@ -115,7 +115,7 @@ def test_nothing_is_known_of_an_unknown_job(cluster: Cluster) -> None:
     assert texts(cluster, "nobody", LogQuery(follow=True)) == []
 
 
-def test_a_retry_is_a_new_try_of_that_replica_alone(cluster: Cluster) -> None:
+def test_a_retry_is_a_new_attempt_of_that_replica_alone(cluster: Cluster) -> None:
     script = 'echo "$TASKROLE_REPLICA_INDEX"; exit "$TASKROLE_REPLICA_INDEX"'
     cluster.launch(script_request("job", script, count=2))
     ended(cluster, "job")
@@ -441,7 +441,7 @@ def test_a_silent_log_that_is_followed_shows_that_it_is_read(cluster: Cluster) -
     assert next(followed) is None
 
 
-def test_following_goes_over_to_the_next_try(cluster: Cluster) -> None:
+def test_following_continues_with_the_next_attempt(cluster: Cluster) -> None:
     cluster.launch(script_request("job", "echo zero"))
     followed = cluster.logs("job", LogQuery(follow=True, finished=lambda: seen(cluster, "job").attempt == 1))
     assert next(line.text for line in followed if line) == "zero"
@@ -459,13 +459,13 @@ def test_following_begins_before_the_launch(cluster: Cluster) -> None:
     assert [line.text for line in followed if line] == ["hello"]
 
 
-def test_every_try_has_a_log_of_its_own_and_there_are_no_others(cluster: Cluster) -> None:
+def test_every_replica_attempt_has_a_log_of_its_own_and_there_are_no_others(cluster: Cluster) -> None:
     script = 'echo "$POD"; test "$TASKROLE_REPLICA_INDEX" = 0'
     names = {"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}
 
-    def launch(attempt: int, *tries: ReplicaKey) -> None:
+    def launch(attempt: int, *attempts: ReplicaKey) -> None:
         pods = role("worker", container(script, **names), replicas=2)
-        wait_for(lambda: launches(cluster, launch_request("job", pods, attempt=attempt, replicas=tries or None)))
+        wait_for(lambda: launches(cluster, launch_request("job", pods, attempt=attempt, replicas=attempts or None)))
         ended(cluster, "job")
 
     first = (ReplicaKey("worker", 0), ReplicaKey("worker", 1))

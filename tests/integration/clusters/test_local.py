@@ -140,20 +140,20 @@ def test_a_killed_keeper_takes_its_replica_with_it(local: LocalCluster, root: Pa
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_each_try_runs_at_most_once(
+def test_whoever_is_killed_each_replica_attempt_runs_at_most_once(
     local: LocalCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt, "START_SECONDS", 0.2)
     jobs = {f"job-{number}": tmp_path / f"runs-{number}" for number in range(8)}
-    units = [script_request(job_id, f"echo run >> {runs}; sleep 0.3") for job_id, runs in jobs.items()]
+    requests = [script_request(job_id, f"echo run >> {runs}; sleep 0.3") for job_id, runs in jobs.items()]
     dice = random.Random(1)
-    for launched in units:
+    for launched in requests:
         local.launch(launched)
     for _ in range(40):
         if victims := processes_naming(str(root / "jobs")):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(dice.choice(victims), signal.SIGKILL)
-        local.launch(dice.choice(units))
+        local.launch(dice.choice(requests))
     for job_id, runs in jobs.items():
         (replica,) = ended(local, job_id).replicas
         count = len(runs.read_text().split()) if runs.exists() else 0
@@ -304,7 +304,7 @@ def test_a_job_that_was_deleted_before_it_could_start_never_starts(
     assert texts(local, "job") == []
 
 
-def test_a_try_that_was_deleted_before_it_was_ordered_never_starts(local: LocalCluster) -> None:
+def test_a_replica_attempt_that_was_deleted_before_it_was_ordered_never_starts(local: LocalCluster) -> None:
     local.launch(script_request("job", FOREVER))
     all_in(local, "job", ReplicaState.RUNNING)
     retry = ReplicaKey("worker", 1, 1)

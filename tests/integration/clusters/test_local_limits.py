@@ -171,7 +171,7 @@ def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_l
 
 
 @pytest.mark.usefixtures("place")
-def test_usage_is_told_by_the_groups(local: LocalCluster, root: Path) -> None:
+def test_usage_is_that_of_the_control_groups(local: LocalCluster, root: Path) -> None:
     local.launch(script_request("job", f"head -c 30M /dev/zero | tail -c 30M | ({BUSY})"))
     all_in(local, "job", ReplicaState.RUNNING)
     assert used(root, 0.2).memory_bytes > 0
@@ -181,7 +181,7 @@ def test_usage_is_told_by_the_groups(local: LocalCluster, root: Path) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_usage_is_told_by_the_processes_where_there_are_no_groups(local: LocalCluster, root: Path) -> None:
+def test_usage_is_that_of_the_processes_where_there_are_no_groups(local: LocalCluster, root: Path) -> None:
     # What a process has used stays counted when it has ended and was waited for.
     count = "i=0; while test $i -lt 300000; do i=$((i+1)); done"
     local.launch(script_request("job", f"sh -c '{count}'; echo done; {FOREVER}"))
@@ -204,7 +204,7 @@ def test_limits_that_are_not_enforced_are_noted(local: LocalCluster) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_what_the_machine_does_not_allow_is_told_in_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_machine_does_not_allow_is_said_in_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "mount_problem", lambda: "")
     assert launcher.shortcomings() == [
         f"Limits of memory and CPU are not enforced: no control groups can be made here: {NOWHERE}."

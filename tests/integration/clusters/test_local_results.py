@@ -92,7 +92,7 @@ def test_only_replicas_that_have_ended_have_results_and_failed_ones_too(local: L
     assert [(result.index, result.output) for result in left(local, "job")] == [(0, b"0\n")]
 
 
-def test_the_latest_try_of_a_replica_counts(local: LocalCluster) -> None:
+def test_the_latest_attempt_of_a_replica_counts(local: LocalCluster) -> None:
     launched = script_request("job", "echo $HOME > /output")
     the_end(local, launched)
     again = script_request(

@@ -58,7 +58,7 @@ def test_a_cluster_of_kubernetes_is_that_of_the_kubeconfig(environment: pytest.M
         ("kubeconfig", "other", "other"),
     ],
 )
-def test_a_cluster_that_cannot_be_told_is_a_matter_of_configuration(
+def test_settings_that_name_no_cluster_are_a_configuration_error(
     environment: pytest.MonkeyPatch, tmp_path: Path, kubeconfig: str | None, context: str, message: str
 ) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)

@@ -1,4 +1,4 @@
-"""Which tries a query asks for, and reading files that grow."""
+"""Which attempts a query asks for, and reading files that grow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ KNOWN = [one(0, 0, 0), one(0, 0, 1), one(0, 1, 0), one(1, 0, 0), one(1, 1, 0)]
         (LogQuery(role="nobody", attempt=0), set()),
     ],
 )
-def test_tries_are_counted_over_both_kinds_of_retries(query: LogQuery, expected: set[ReplicaAttempt]) -> None:
+def test_replica_attempts_are_counted_over_both_kinds_of_retries(
+    query: LogQuery, expected: set[ReplicaAttempt]
+) -> None:
     assert chosen(query, KNOWN) == expected
 
 
@@ -58,16 +60,16 @@ def test_an_attempt_that_there_was_not_is_not_found(query: LogQuery, message: st
 
 
 @given(TRIES)
-def test_every_try_is_found_by_its_number_and_by_no_other(tries: list[ReplicaAttempt]) -> None:
-    numbered = [found for number in range(9) for found in _chosen(number, tries)]
-    assert sorted(numbered) == sorted(set(tries))
-    places = {(key.role, key.index) for _, key in tries}
-    assert {(key.role, key.index) for _, key in chosen(LogQuery(), tries)} == places
+def test_every_replica_attempt_is_found_by_its_number_and_by_no_other(attempts: list[ReplicaAttempt]) -> None:
+    numbered = [found for number in range(9) for found in _chosen(number, attempts)]
+    assert sorted(numbered) == sorted(set(attempts))
+    places = {(key.role, key.index) for _, key in attempts}
+    assert {(key.role, key.index) for _, key in chosen(LogQuery(), attempts)} == places
 
 
-def _chosen(number: int, tries: list[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
+def _chosen(number: int, attempts: list[ReplicaAttempt]) -> frozenset[ReplicaAttempt]:
     try:
-        return chosen(LogQuery(attempt=number), tries)
+        return chosen(LogQuery(attempt=number), attempts)
     except NoSuchAttempt:
         return frozenset()
 
@@ -83,7 +85,9 @@ def test_a_line_longer_than_a_block_is_read_once_it_has_ended(tmp_path: Path, mo
     assert [line.text for line in reader.rest()] == ["x" * 300 + "y", "z"]
 
 
-def test_what_is_silent_gives_signs_of_life_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_log_yields_none_at_intervals_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "FOLLOW_SECONDS", 0.0)
     monkeypatch.setattr(logs, "IDLE_SECONDS", 0.0)
     ends = iter([False, True, True])

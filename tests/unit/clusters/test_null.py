@@ -27,13 +27,13 @@ def test_on_the_null_cluster_everything_succeeds_at_once() -> None:
     assert list(cluster.logs("job", LogQuery(follow=True))) == []
 
 
-def test_the_null_cluster_reports_just_the_tries_that_are_asked_for() -> None:
-    tries = (ReplicaKey("worker", 1, 3),)
-    (replica,) = NullCluster("nowhere").launch(LaunchRequest("job", "ns", "u", TASKSET, replicas=tries)).replicas
+def test_the_null_cluster_reports_only_the_requested_replica_attempts() -> None:
+    attempts = (ReplicaKey("worker", 1, 3),)
+    (replica,) = NullCluster("nowhere").launch(LaunchRequest("job", "ns", "u", TASKSET, replicas=attempts)).replicas
     assert (replica.role, replica.index, replica.attempt) == ("worker", 1, 3)
 
 
-def test_the_watch_of_the_null_cluster_shows_signs_of_life_until_it_is_stopped() -> None:
+def test_the_watch_of_the_null_cluster_yields_nothing_at_intervals_until_it_is_stopped() -> None:
     stop = threading.Event()
     names = NullCluster("nowhere").watch(stop)
     assert list(next(names)) == []

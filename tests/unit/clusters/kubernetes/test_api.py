@@ -27,7 +27,7 @@ from pipeline_core.clusters.kubernetes.api import Api, ApiError, cluster_error
         (409, "the object has been modified", ClusterUnavailable),
     ],
 )
-def test_a_refusal_is_for_good_unless_somebody_may_mend_it(status: int, message: str, kind: type) -> None:
+def test_a_refusal_is_permanent_unless_somebody_may_repair_it(status: int, message: str, kind: type) -> None:
     assert type(cluster_error(ApiError(status, message), "launching")) is kind
 
 
@@ -62,7 +62,7 @@ BUSY = (429, {"Retry-After": "2"}, {"message": "too many requests"})
 BROKEN = (503, {}, {"message": "etcd is away"})
 
 
-def test_what_is_busy_or_broken_is_asked_again_as_late_as_it_says() -> None:
+def test_a_busy_or_broken_server_is_asked_again_after_the_time_that_it_names() -> None:
     made, server, slept = api(BUSY, BROKEN, urllib3.exceptions.ProtocolError("reset"), (200, {}, {"a": 1}))
     assert made.request("GET", "/x") == {"a": 1}
     assert server.answers == []
@@ -71,14 +71,14 @@ def test_what_is_busy_or_broken_is_asked_again_as_late_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("answer", [BUSY, BROKEN, urllib3.exceptions.ConnectTimeoutError("slow")])
-def test_what_stays_so_is_away(answer: Any) -> None:
+def test_a_server_that_stays_busy_or_broken_is_unavailable(answer: Any) -> None:
     made, _, slept = api(*[answer] * 4)
     with pytest.raises(ClusterUnavailable):
         made.request("GET", "/x")
     assert len(slept) == 3
 
 
-def test_a_refusal_is_told_as_the_server_puts_it_and_not_asked_again() -> None:
+def test_a_refusal_has_the_message_of_the_server_and_is_not_repeated() -> None:
     made, _, slept = api((422, {}, {"message": "wrong"}))
     with pytest.raises(ApiError, match="wrong") as caught:
         made.request("POST", "/x", body={})

@@ -107,7 +107,7 @@ def test_a_log_that_breaks_off_is_not_stored(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
-def test_an_archive_that_cannot_be_written_is_away(tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "archive").write_text("not a directory")
     with pytest.raises(ArchiveUnavailable, match="archive"):
         Archive(f"{tmp_path}/archive").store("j1", MAIN, [])

@@ -62,7 +62,7 @@ def test_a_pod_uses_what_its_containers_use_together() -> None:
 @pytest.mark.parametrize(
     "error", [ApiError(404, "not found"), ApiError(403, "no"), ClusterUnavailable("no metrics server")]
 )
-def test_a_cluster_that_does_not_tell_is_no_trouble(error: Exception) -> None:
+def test_a_cluster_without_metrics_has_no_usage(error: Exception) -> None:
     api: Any = Metrics(error)
     assert usage_of(api, "ns", "j1") == {}
 

@@ -44,7 +44,7 @@ def test_the_first_final_report_stays() -> None:
     assert ledger.ended[key].reason == "first"
 
 
-def test_a_large_ledger_goes_without_what_is_only_good_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_ledger_drops_what_is_not_necessary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "LIMIT_BYTES", 10_000)
     text = random.Random(1).randbytes
     keys = [ReplicaKey("worker", index) for index in range(100)]

@@ -28,12 +28,12 @@ def taskset(**template: Any) -> dict[str, Any]:
     }
 
 
-def unit(job_id: str = "j1", **template: Any) -> LaunchRequest:
+def request(job_id: str = "j1", **template: Any) -> LaunchRequest:
     return LaunchRequest(job_id, "ns", "ann", taskset(**template), attempt=2)
 
 
 def pod(key: ReplicaKey = WORKER, pull_secrets: tuple[str, ...] = (), **template: Any) -> Any:
-    return PodMaker(unit(**template), OWNER, pull_secrets=pull_secrets, grace_seconds=2.5).pod(key)
+    return PodMaker(request(**template), OWNER, pull_secrets=pull_secrets, grace_seconds=2.5).pod(key)
 
 
 def test_a_pod_is_named_labelled_and_owned_by_what_it_belongs_to() -> None:
@@ -97,7 +97,7 @@ def test_defaults_are_for_pods_that_say_nothing_themselves() -> None:
 
 
 def test_the_template_is_left_as_it_was() -> None:
-    launched = unit()
+    launched = request()
     before = json.dumps(launched.taskset)
     PodMaker(launched, OWNER, pull_secrets=("s",), grace_seconds=1).pod(ReplicaKey("big-worker", 0))
     assert json.dumps(launched.taskset) == before
@@ -120,7 +120,7 @@ def test_a_role_that_is_not_there_is_refused() -> None:
 
 
 def test_the_control_configmap_holds_the_taskset_and_who_it_belongs_to() -> None:
-    control = objects.control_configmap(unit())
+    control = objects.control_configmap(request())
     assert control["metadata"]["name"] == "c-j1-2"
     assert control["metadata"]["annotations"]["pipeline/user"] == "ann"
     assert json.loads(control["data"]["taskset.json"]) == taskset()
@@ -129,16 +129,16 @@ def test_the_control_configmap_holds_the_taskset_and_who_it_belongs_to() -> None
 @pytest.mark.parametrize("job_id", ["", "../x", "A", "1a", "a.b", "a" * 42, "-a", "a-"])
 def test_a_job_that_no_service_can_be_named_after_is_refused(job_id: str) -> None:
     with pytest.raises(ClusterError, match="cannot be the name of a Service"):
-        objects.control_configmap(unit(job_id))
+        objects.control_configmap(request(job_id))
 
 
 def test_the_service_finds_pods_that_are_not_ready() -> None:
-    spec = objects.service(unit(), OWNER)["spec"]
+    spec = objects.service(request(), OWNER)["spec"]
     assert spec == {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"pipeline/job-id": "j1"}}
 
 
 @pytest.mark.parametrize("role", ["worker", "big-worker", "w-1-2", "1"])
-def test_a_try_is_told_from_the_name_of_its_pod(role: str) -> None:
+def test_a_replica_attempt_is_read_from_the_name_of_its_pod(role: str) -> None:
     key = ReplicaKey(role, 7, 3)
     assert objects.replica_attempt_of_pod("j1", objects.pod_name("j1", 12, key)) == (12, key)
     assert objects.replica_attempt_of_pod("j2", objects.pod_name("j1", 12, key)) is None

@@ -76,7 +76,7 @@ def test_reading_may_begin_at_a_time() -> None:
         ("2026-03-01T12:00:00-01:30", "2026-03-01T13:30:00Z"),
     ],
 )
-def test_times_are_told_in_utc_and_keep_their_digits(stamp: str, expected: str) -> None:
+def test_times_are_converted_to_utc_and_keep_their_digits(stamp: str, expected: str) -> None:
     assert utc(stamp.encode()) == expected.encode()
 
 

@@ -282,7 +282,7 @@ def test_every_rule_of_the_table_decides_some_case() -> None:
         ("it runs", False),
     ],
 )
-def test_what_goes_on_in_spite_of_a_verdict_has_to_be_ended(case: str, end: bool) -> None:
+def test_a_pod_that_runs_on_after_a_verdict_has_to_be_ended(case: str, end: bool) -> None:
     assert judge(CASES[case][0], NOW, LIMITS).end is end
 
 

@@ -153,7 +153,7 @@ def test_the_cluster_is_asked_about_a_pod_that_is_deleted_while_it_runs_and_not_
     assert cache.observation("j1") is None
 
 
-def test_nothing_is_kept_of_a_job_whose_pods_are_gone() -> None:
+def test_a_job_without_pods_is_removed_from_the_cache() -> None:
     cache = cache_of(replica(DONE, 0))
     cache.apply("DELETED", replica(DONE, 0))
     cache.note_control(CONTROL)

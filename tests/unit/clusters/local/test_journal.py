@@ -52,7 +52,7 @@ ENDED = {"state": "succeeded", "claimed": 1.0, "reason": ""}
         (ENDED, True, False, False, ("succeeded", "")),
     ],
 )
-def test_how_a_try_stands(
+def test_the_state_of_a_replica_attempt(
     fields: dict[str, object], stopped: bool, alive: bool, same_boot: bool, expected: tuple[str, str | None]
 ) -> None:
     found = current_fields(fields, stopped=stopped, supervised=alive, same_boot=same_boot)

@@ -123,7 +123,7 @@ def test_what_resources_cannot_limit_is_noted() -> None:
     ]
 
 
-def test_a_job_that_never_runs_all_at_a_time_is_told_so() -> None:
+def test_a_job_that_never_runs_all_at_a_time_has_a_note() -> None:
     roles = [{"name": name, "replicas": 2, "template": {"spec": {"containers": [container()]}}} for name in "ab"]
     taskset = {"metadata": {"name": "set"}, "spec": {"roles": roles}}
 
@@ -184,7 +184,7 @@ def test_fields_without_effect_are_noted_once() -> None:
         ("Field of the pod in an environment variable", VALUE_FROM),
     ],
 )
-def test_the_documentation_has_the_table_that_the_driver_goes_by(heading: str, table: Table) -> None:
+def test_the_documentation_has_the_table_of_the_driver(heading: str, table: Table) -> None:
     section = DOCUMENT.read_text().partition(f"### {heading}\n")[2].partition("\n#")[0]
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \| ?(.*?) ?\|$", section, re.MULTILINE)
     assert rows == [(name, rule.treatment.value, rule.why) for name, rule in table.items()]

@@ -53,7 +53,7 @@ def test_within_a_user_and_between_equals_whoever_came_first_is_next() -> None:
     assert served(line) == [(1, "aa"), (2, "bb"), (3, "cc"), (4, "aa")]
 
 
-def test_a_job_that_has_begun_goes_on_before_all_others() -> None:
+def test_a_job_that_has_begun_comes_before_all_others() -> None:
     begun = ticket(9, "aa", "begun", size=LIMIT)
     assert served([ticket(1, "bb"), begun], Holder("aa", 0, "begun"))[0] == (9, "aa")
 
