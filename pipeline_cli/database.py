@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import click
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from pipeline_cli.exits import Unavailable
+from pipeline_core.database import migrate
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.settings import settings
 
 
 @click.group()
@@ -15,12 +19,6 @@ def database() -> None:
 @database.command()
 def upgrade() -> None:
     """Bring the database at PIPELINE_DATABASE_URL to this version's schema, unless it is a later one's already."""
-    from sqlalchemy.exc import ArgumentError, DBAPIError
-
-    from pipeline_core.database import migrate
-    from pipeline_core.errors import ConfigurationError
-    from pipeline_core.settings import settings
-
     try:
         url = settings().database_url
     except ConfigurationError as error:

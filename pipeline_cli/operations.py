@@ -44,6 +44,7 @@ def rotate(service: Client, out: Output) -> None:
 @secrets.command()
 def key() -> None:
     """Print a new key for PIPELINE_SECRET_KEY."""
+    # It loads OpenSSL, which `pipeline status` does without.
     from cryptography.fernet import Fernet
 
     click.echo(Fernet.generate_key().decode())

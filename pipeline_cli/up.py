@@ -12,8 +12,16 @@ from rich.markup import escape
 from sqlalchemy.exc import OperationalError
 
 from pipeline_core import runtime
+from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.auth.tokens import check_startup
+from pipeline_core.clusters.factory import cluster
+from pipeline_core.clusters.local.launcher import shortcomings
 from pipeline_core.common.redis import error_of
+from pipeline_core.database import transaction
+from pipeline_core.database.migrate import upgrade
 from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
+from pipeline_core.flows.runs import run_signals
+from pipeline_core.jobs import control
 from pipeline_core.settings import read, settings
 from pipeline_up import flower
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
@@ -166,9 +174,6 @@ def server_service(server: EmbeddedServer) -> Service:
 def _prepare() -> None:
     """Bring the database up to date, and see that the service can be used before its processes are started."""
     _migrate(settings().database_url)
-    from pipeline_core.auth.tokens import check_startup
-    from pipeline_core.database import transaction
-
     with transaction() as session:
         check_startup(session)
     if error := error_of(settings().redis_url, seconds=5):
@@ -176,8 +181,6 @@ def _prepare() -> None:
 
 
 def _migrate(url: str) -> None:
-    from pipeline_core.database.migrate import upgrade
-
     try:
         upgrade(url)
     except OperationalError as error:
@@ -187,8 +190,6 @@ def _migrate(url: str) -> None:
 def _welcome(console: Console, run: Run, listener: Listener) -> None:
     console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(run.logs))}")
     if settings().cluster_driver == "local":
-        from pipeline_core.clusters.local.launcher import shortcomings
-
         console.print("Jobs run as processes of this machine: images are not used.")
         for shortcoming in shortcomings():
             console.print(escape(shortcoming))
@@ -198,11 +199,6 @@ def _stop_jobs() -> None:
     """Stop the jobs that run on this machine, for the record: their replicas are ended when the service has stopped."""
     if settings().cluster_driver != "local":
         return
-    from pipeline_core.auth.actor import SYSTEM
-    from pipeline_core.clusters.factory import cluster
-    from pipeline_core.flows.runs import run_signals
-    from pipeline_core.jobs import control
-
     run_signals.listen()
     for job_id in jobs_with_replicas(cluster()):
         with suppress(Conflict, NotFound):
@@ -213,8 +209,6 @@ def _tell_of_replicas(console: Console, stop_jobs: bool) -> None:
     """Say how many replicas are left running, or stop them. Only those of the local cluster are this machine's."""
     if settings().cluster_driver != "local":
         return
-    from pipeline_core.clusters.factory import cluster
-
     jobs = jobs_with_replicas(cluster())
     if not jobs:
         return

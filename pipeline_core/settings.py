@@ -200,13 +200,13 @@ class RedisSettings:
     )
     redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
     visibility_timeout_seconds: int = _setting(
-        _integer, 3600, "When Redis gives an unacknowledged message to another worker.", unit="s"
+        _integer, 3600, "After so long Redis gives an unacknowledged message to another worker.", unit="s"
     )
     wake_after_seconds: float = _setting(
-        _number, 15.0, "How long a published step may stay unclaimed until it is published again.", unit="s"
+        _number, 15.0, "A step that was published and not claimed for so long is published again.", unit="s"
     )
     wake_queue_limit: int = _setting(
-        _integer, 2000, "Steps are not published again while this many messages wait in their queue.", unit="messages"
+        _integer, 2000, "Ticks publish nothing while this many messages or more wait in the queues.", unit="messages"
     )
 
 
@@ -220,8 +220,8 @@ class ApiSettings:
     failed_logins: int = _setting(
         _integer,
         60,
-        "Requests with an invalid token that one address may send within a minute, to each API process. Beyond, only "
-        "tokens that have worked there before are heard.",
+        "Requests with an invalid token that each API process accepts from one address within a minute. Beyond, it refuses "
+        "tokens with which it has not served a request before.",
         unit="requests",
     )
     trusted_proxies: int = _setting(
@@ -234,22 +234,22 @@ class StageSettings:
     """The way of a job through the stages."""
 
     stage_budget_seconds: float = _setting(
-        _number, 120.0, "How long a stage's plugin calls may take together, attempts included.", unit="s"
+        _number, 120.0, "How long all plugin calls of a stage together may take, with all attempts.", unit="s"
     )
     lease_seconds: float = _setting(
         _number,
         15.0,
-        "After how long without a sign of life a worker has lost its claim on a job's stage. It renews it three times as often.",
+        "How long a worker holds a step without renewing its lease. It renews the lease three times in that time.",
         unit="s",
     )
     max_claims: int = _setting(
         _integer,
         5,
-        "How often a stage may be claimed and not finished (its worker died) until the job fails.",
+        "The job fails when a stage was claimed so many times and its worker ended each time before the stage did.",
         unit="claims",
     )
     reconcile_seconds: float = _setting(
-        _number, 30.0, "A launched job that was not heard of for so long is asked for.", unit="s"
+        _number, 30.0, "A launched job whose last observation is older than this is observed again.", unit="s"
     )
 
 
@@ -264,13 +264,13 @@ class PluginSettings:
         "refused whatever stands here.",
     )
     plugin_concurrency: int = _setting(
-        _integer, 64, "Calls of one plugin that may be under way at a time, over all workers.", unit="calls"
+        _integer, 64, "How many calls of one plugin all workers together may make at a time.", unit="calls"
     )
     breaker_failures: int = _setting(
-        _integer, 5, "Calls in a row that did not reach a plugin until its circuit opens.", unit="calls"
+        _integer, 5, "After so many calls in a row that did not reach a plugin its circuit opens.", unit="calls"
     )
     breaker_open_seconds: float = _setting(
-        _number, 10.0, "How long a circuit stays open until one call probes the plugin.", unit="s"
+        _number, 10.0, "How long a circuit stays open before one call probes the plugin.", unit="s"
     )
 
 
@@ -298,16 +298,21 @@ class HookSettings:
     hook_concurrency: int = _setting(
         _integer,
         8,
-        "Calls of one LifeHook that may be under way at a time, over all workers: a part of a hook worker's 32, so that one "
-        "that hangs leaves room for the others.",
+        "How many calls of one LifeHook all workers together may make at a time: fewer than the 32 threads of a hook worker, "
+        "so that a LifeHook that hangs does not hold up the others.",
         unit="calls",
     )
-    hook_retry_min_seconds: float = _setting(_number, 2.0, "The first pause between two tries of a delivery.", unit="s")
+    hook_retry_min_seconds: float = _setting(
+        _number, 2.0, "The first pause between two attempts of a delivery.", unit="s"
+    )
     hook_retry_max_seconds: float = _setting(
-        _number, 300.0, "The longest pause between two tries of a delivery.", unit="s"
+        _number, 300.0, "The longest pause between two attempts of a delivery.", unit="s"
     )
     hook_give_up_seconds: float = _setting(
-        _number, 86400.0, "How long after its event a delivery is tried until it is `exhausted`.", unit="s"
+        _number,
+        86400.0,
+        "A delivery whose event is older than this gets no more attempts and is `exhausted`.",
+        unit="s",
     )
 
 
@@ -316,7 +321,9 @@ class AlertSettings:
     """Alerts about runs of flows."""
 
     alert_url: str = _setting(
-        _text, "", "Where changes of the states of runs are sent that somebody wants to hear of. Empty: nowhere."
+        _text,
+        "",
+        "Where alerts about changes of the states of runs are sent, for flows that ask for them. Empty: nowhere.",
     )
     alert_authorization: str = _setting(_text, "", "What alerts carry in the header `Authorization`.", secret=True)
     alert_signing_secret: str = _setting(
@@ -453,7 +460,7 @@ class OperationSettings:
         unit="days",
     )
     task_events: bool = _setting(
-        _boolean, False, "Workers tell of every task as it begins and ends, for Flower. Set by `pipeline up --flower`."
+        _boolean, False, "Workers send Celery's task events, which Flower shows. Set by `pipeline up --flower`."
     )
     flower_password: str = _setting(
         _text,
@@ -464,8 +471,8 @@ class OperationSettings:
     alive_file: str = _setting(
         _text,
         "",
-        "A file that workers, beat and the watcher touch at least twice a minute while they go on, for a probe that looks at "
-        "its age. Celery's do not while Redis is away. Empty: none.",
+        "The liveness file: workers, beat and the watcher touch it at least twice a minute, and a probe looks at its age. "
+        "Workers and beat do not touch it while Redis is away. Empty: none.",
     )
     log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
     log_level: str = _setting(

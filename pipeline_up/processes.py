@@ -1,4 +1,8 @@
-"""Processes of this machine, as Linux tells of them in /proc: who they are, their groups, how to end them."""
+"""Processes of this machine: who they are, their groups, how to end them.
+
+Starts are read from /proc and not by psutil: psutil gives them in seconds of the wall clock, which moves when the clock is set,
+and a record on disk has to recognize a process after that.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 POLL_SECONDS = 0.02
 
@@ -47,26 +53,25 @@ def find(pid: int) -> Process | None:
 
 
 def all_processes() -> Iterator[Process]:
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (process := find(int(name))):
+    for pid in psutil.pids():
+        if process := find(pid):
             yield process
 
 
 def command_line(pid: int) -> list[str]:
     """The arguments that the process was started with; empty when it is gone or not ours to look at."""
     try:
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")[:-1]
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return []
 
 
 def environment(pid: int) -> dict[str, str]:
     """The environment that the process was started with; empty when it is gone or not ours to look at."""
     try:
-        entries = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return dict(psutil.Process(pid).environ())
+    except psutil.Error:
         return {}
-    return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
 
 
 def send(process: Process, number: signal.Signals) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.taskset import document as taskset
+
+if TYPE_CHECKING:
+    # Whoever needs the names of stages alone, as the commands that start workers do, should not load the database.
+    from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 
 
 class Stage(StrEnum):
