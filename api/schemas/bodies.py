@@ -223,6 +223,11 @@ class Items(BodyField, fields.List[Any]):
 
     inner: BodyField
 
+    def __init__(self, inner: BodyField, **options: Any) -> None:
+        super().__init__(inner, **options)
+        # Only a field may be left out: an element that is null is wrong.
+        self.inner.allow_none = False
+
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         if not isinstance(value, list):
             raise invalid(f"must be a list, not {shown(value)}")
