@@ -1,3 +1,8 @@
-"""Features, their plugins and the order in which these run. From outside: `registry` to change and show them,
-`snapshot` for what jobs are matched against. `definition` reads a registration, `plugins` and `payloads` serve `registry`.
+"""Features, their plugins and the order in which these run.
+
+Read in this order: `definition` (a registration as values), `registry` (registering, switching, ordering, deleting and showing
+features and plugins), `plugins` (the rows of plugins, for `registry`), `snapshot` (what jobs are matched against: the plugins
+of enabled features, compiled once per version of the registry).
+
+For use from outside: `registry` (API) and `snapshot` (stages, jobs, hooks).
 """

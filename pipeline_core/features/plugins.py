@@ -1,4 +1,4 @@
-"""Rows of plugins: their place in the order, and what goes when they go."""
+"""The rows of plugins: their order, and their deliveries when they are replaced or deleted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def replace(session: Session, feature: Feature, definitions: Collection[PluginDe
 
 
 def drop_deliveries(session: Session, keys: Collection[str], now: datetime) -> None:
-    """What these plugins were still to be told, they never will be."""
+    """Drop the waiting deliveries to these plugins."""
     session.execute(
         update(Delivery)
         .where(Delivery.plugin_key.in_(keys), Delivery.status == DeliveryStatus.WAITING)
@@ -115,7 +115,7 @@ def _last_position(session: Session, type: PluginType) -> int:
 
 
 def _readdress_deliveries(session: Session, renamed: Mapping[str, str]) -> None:
-    """A key holds the author's name: where that changed, what the plugin was told and will be told moves along."""
+    """A key contains the author's name: where that changed, the plugin's deliveries get the new key."""
     for old, new in renamed.items():
         if old != new:
             session.execute(

@@ -75,7 +75,7 @@ def switch(session: Session, name: str, enabled: bool, actor: Actor) -> None:
 
 
 def delete(session: Session, name: str, actor: Actor) -> None:
-    """Delete a feature with its plugins; what these were still to be told is dropped. Raises NotFound and Forbidden."""
+    """Delete a feature with its plugins; their waiting deliveries are dropped. Raises NotFound and Forbidden."""
     registry = _lock(session)
     feature = _own(session, name, actor)
     audit.record(session, actor, Action.FEATURE_DELETE, name, before=detail(session, name))

@@ -26,7 +26,7 @@ class RegisteredPlugin:
     """A plugin, ready to be matched and called.
 
     `authorization` and `signing_secret` are in clear, empty when there are none. `selector` is the one in effect, merged
-    with the feature's. `states` are those whose events a LifeHook is told of. `position` orders plugins of one type.
+    with the feature's. `states` are those whose events a LifeHook gets. `position` orders plugins of one type.
     """
 
     key: str
@@ -82,7 +82,7 @@ class Snapshot:
         return tuple(plugin for plugin in self._by_type[type] if plugin.matches(header))
 
     def subscribers(self, header: Header, state: JobState) -> tuple[RegisteredPlugin, ...]:
-        """The LifeHooks to be told that a job with this header is now in `state`, in sequence order."""
+        """The LifeHooks that get the event of a job with this header that is now in `state`, in sequence order."""
         hooks = self._by_type[PluginType.LIFE_HOOK]
         return tuple(plugin for plugin in hooks if state in plugin.states and plugin.matches(header))
 
@@ -102,7 +102,7 @@ _CHANGING = "registry is changing"
 
 
 def keep_private(session: Session) -> None:
-    """Let what `session` sees of the registry from now on be nobody else's: it may never be committed."""
+    """Keep what `session` reads of the registry from now on out of the cache: it may never be committed."""
     session.info[_CHANGING] = True
 
 

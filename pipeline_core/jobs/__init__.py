@@ -1,6 +1,13 @@
-"""Jobs: taking them in, their cursor through the stages, what becomes of them in the cluster, and reading them.
+"""Jobs: submission, the cursor through the stages, what becomes of them in the cluster, and reading them.
 
-From outside: `submission`, `control` (stop, resume, retry), `cursor` (for stage tasks), `rollup` (for the watcher),
-`cleanup`, `retries` and `suspensions` (for housekeeping), `plan` (a job's way foretold), and the reading side (`queries`,
-`detail`, `trail`, `logs`, `feed`).
+Read in this order:
+
+- `submission` checks a job and stores it; `lifecycle` is the one place where a job's state changes, with its event and
+  deliveries; `cursor` claims and finishes the steps of the stages; `control` is stop, resume and retry.
+- `rollup` applies observations of the cluster; `replicas` is what is known of replicas, and their retries; `results` collects
+  what they left; `cleanup` deletes what is left in the cluster.
+- `queries`, `detail`, `trail`, `logs`, `feed` and `views` read jobs for the API; `explanation` says what would happen to a job.
+
+For use from outside: `submission` and `control` (API, flows), `cursor` (stage tasks), `rollup` (watcher), the `due_…`, `pending`
+and `stale` functions (ticks), `lifecycle.on_transition` (whoever wants to know of changes of jobs' states), the reading side.
 """

@@ -1,5 +1,5 @@
-"""A job's detail: what it is, how it fares, and where its replicas are. Filled from recorded rows alone, so that it is
-the same after everything in the cluster has gone."""
+"""A job's detail: the job, its tasks and their replicas. Made from the database alone, so that it stays the same after
+everything in the cluster was deleted."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def view(
     replicas: Sequence[Replica],
     left: Left | None = None,
 ) -> dict[str, Any]:
-    """The document, from what is recorded: `states` by role, and what the cluster told of itself, None before launch.
+    """The document, from what is stored: `states` by role, and what only this kind of cluster reports, None before launch.
 
-    `replicas` are in the order of their roles and indices; `left` is what they left behind.
+    `replicas` are in the order of their roles and indices; `left` are their results.
     """
     by_role: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
@@ -76,7 +76,7 @@ def view(
 
 
 def _left(output: str | None, problem: str | None, metrics_problem: str | None) -> dict[str, str]:
-    """What a replica's part shows of what it left behind; its metrics are too much for here."""
+    """What a replica's part shows of its results; the metrics are too large for here."""
     found = {"output": output, "outputProblem": problem or None, "metricsProblem": metrics_problem or None}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -149,7 +149,7 @@ def _main_container(template: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _role_state(job: Job, recorded: str | None) -> ReplicaState:
-    """As recorded; a job that a stop or a failure ended took along the roles that had not ended."""
+    """As stored; when a stop or a failure ends a job, the roles that had not ended are stopped."""
     state = ReplicaState(recorded or ReplicaState.WAITING)
     return ReplicaState.STOPPED if JobState(job.state).final and not state.ended else state
 

@@ -20,7 +20,7 @@ from pipeline_core.stages.stage import PLUGIN_TYPE, STAGES, Choice, Stage, choos
 from pipeline_core.states import JobState
 
 STAND_IN_ID = f"j{'0' * 26}"
-"""Of the form of a job's ID, and no job ever has it: selectors look at it in place of the one that is yet to be given."""
+"""Has the form of a job's ID, and no job ever has it: it takes the place of the ID in the header that selectors read."""
 
 _NOTE = "A submission is given an ID of its own; a selector that looks at jobID may decide otherwise about that."
 
@@ -32,8 +32,8 @@ _SEVERAL: Mapping[Stage, str] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedPlugin:
-    """A plugin, and whether it would be asked (a LifeHook: told of `states`); `reason` says why not.
+class ExplainedPlugin:
+    """A plugin, and whether it would be called (a LifeHook: for events of `states`); `reason` says why not.
 
     `sequence` counts the plugins of its type from 1, those of disabled features too.
     """
@@ -60,21 +60,21 @@ class PlannedPlugin:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedStage:
+class ExplainedStage:
     """A stage, with all plugins of its type in sequence order.
 
-    `reached` says whether it has its turn, as long as plugins let the job pass; `fails`, whether the job fails here.
+    `reached` says whether the job comes to it, as long as plugins let it pass; `fails`, whether the job fails here.
     """
 
     stage: Stage
     reached: bool
     fails: bool
     outcome: str
-    plugins: tuple[PlannedPlugin, ...]
+    plugins: tuple[ExplainedPlugin, ...]
 
     @property
     def asked(self) -> list[str]:
-        """The keys of the plugins that would be asked, in their order."""
+        """The keys of the plugins that would be called, in their order."""
         return [plugin.key for plugin in self.plugins if plugin.runs]
 
     def to_json(self) -> dict[str, Any]:
@@ -90,11 +90,11 @@ class PlannedStage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobExplanation:
-    """The way that a job would go, and the LifeHooks that would be told of it."""
+    """The stages that a job would pass, and the LifeHooks that would get its events."""
 
     submission: Submission
-    stages: tuple[PlannedStage, ...]
-    hooks: tuple[PlannedPlugin, ...]
+    stages: tuple[ExplainedStage, ...]
+    hooks: tuple[ExplainedPlugin, ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -108,22 +108,22 @@ class JobExplanation:
 
 
 def explain(session: Session, submission: Submission, actor: Actor) -> JobExplanation:
-    """The plan by the registry as it stands. Raises Forbidden when the actor may not submit for this user."""
+    """The explanation by the present registry. Raises Forbidden when the actor may not submit for this user."""
     submission.require_user(actor)
     return explanation(submission, *snapshot.with_disabled(session))
 
 
 def explanation(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> JobExplanation:
-    """The plan of a job. Whom a stage would ask is what the stage itself goes by (`stages.stage`)."""
+    """The explanation of a job. Which plugins a stage would call is decided as for the stage itself (`stages.stage.choose`)."""
     header = submission.header_of(STAND_IN_ID)
-    stages: list[PlannedStage] = []
+    stages: list[ExplainedStage] = []
     failed = Choice()
     for stage in STAGES:
         choice = choose(stage, plugins, submission.kind, header)
         if failed.fails:
             choice = Choice(reason="The job would have failed before.")
         stages.append(
-            PlannedStage(
+            ExplainedStage(
                 stage=stage,
                 reached=not failed.fails,
                 fails=choice.fails,
@@ -153,7 +153,7 @@ def _outcome(stage: Stage, choice: Choice, submission: Submission) -> str:
 
 def _candidates(
     stage: Stage, choice: Choice, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot
-) -> tuple[PlannedPlugin, ...]:
+) -> tuple[ExplainedPlugin, ...]:
     if stage not in PLUGIN_TYPE:
         return ()
     asked = {plugin.key for plugin in choice.plugins}
@@ -163,18 +163,18 @@ def _candidates(
     )
 
 
-def _hooks(header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> tuple[PlannedPlugin, ...]:
-    told: dict[str, list[JobState]] = {}
+def _hooks(header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> tuple[ExplainedPlugin, ...]:
+    states: dict[str, list[JobState]] = {}
     for state in JobState:
         for hook in plugins.subscribers(header, state):
-            told.setdefault(hook.key, []).append(state)
+            states.setdefault(hook.key, []).append(state)
     return tuple(
-        replace(hook, runs=hook.key in told, states=tuple(told.get(hook.key, ())))
+        replace(hook, runs=hook.key in states, states=tuple(states.get(hook.key, ())))
         for hook in _all(PluginType.LIFE_HOOK, header, plugins, disabled)
     )
 
 
-def _all(type: PluginType, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> list[PlannedPlugin]:
+def _all(type: PluginType, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> list[ExplainedPlugin]:
     """The plugins of a type in sequence order, with what by itself keeps each from running."""
     ordered = sorted([*plugins.of(type), *disabled.of(type)], key=lambda plugin: plugin.position)
     return [
@@ -183,11 +183,11 @@ def _all(type: PluginType, header: Mapping[str, Any], plugins: Snapshot, disable
     ]
 
 
-def _candidate(plugin: RegisteredPlugin, sequence: int, header: Mapping[str, Any], *, enabled: bool) -> PlannedPlugin:
+def _candidate(plugin: RegisteredPlugin, sequence: int, header: Mapping[str, Any], *, enabled: bool) -> ExplainedPlugin:
     selector = plugin.matcher.explain(header)
     off = "" if enabled else f"The feature {plugin.feature} is off."
     unmatched = "" if selector.matched else "The selector does not match."
-    return PlannedPlugin(
+    return ExplainedPlugin(
         key=plugin.key,
         feature=plugin.feature,
         enabled=enabled,

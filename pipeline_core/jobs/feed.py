@@ -1,8 +1,8 @@
-"""The feed: all events of all jobs in one order, for those who rather pull.
+"""The feed: all events of all jobs in one order, for those who prefer to pull.
 
-Events' IDs are drawn before their transactions commit, and these commit in any order: whoever read on from the highest
+Events' IDs are drawn before their transactions commit, and these commit in any order: who continued from the highest
 ID seen would miss what commits late. So the place in the feed, `position`, is given only to events that are committed,
-by whoever reads, one reader after the other. A higher position is never to be seen before a lower one.
+by the readers, one after the other. A higher position is never visible before a lower one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading what a job's replicas wrote."""
+"""The logs of a job's replicas."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
 
-LOOK_SECONDS = 1.0
-"""How often a follower looks whether more may come."""
+POLL_SECONDS = 1.0
+"""How often a follower checks whether more lines may come."""
 
 
 def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
@@ -37,7 +37,7 @@ def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
 def lines(job_id: str, query: LogQuery) -> Iterator[str]:
     """The lines by time, each with its newline; `source | ` before each when they may come from several replicas.
 
-    What is followed ends with the job, or with the task or replica that is asked for; an empty text is a sign of life.
+    A followed log ends with the job, or with the task or replica of the query; an empty text keeps the connection alive.
     Raises NoSuchAttempt and ClusterUnavailable, at the first line at the latest.
     """
     merged = None
@@ -52,18 +52,21 @@ def lines(job_id: str, query: LogQuery) -> Iterator[str]:
 
 
 def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:
-    """Tells whether no tries will come beyond those that a query finds now; looks once in a while only."""
-    looked = float("-inf")
+    """A function that says whether no replica attempt will begin after those that a query finds now.
 
-    def look() -> bool:
-        nonlocal looked
-        if time.monotonic() - looked < LOOK_SECONDS:
+    It reads the database at most once in POLL_SECONDS.
+    """
+    checked_at = float("-inf")
+
+    def check_now() -> bool:
+        nonlocal checked_at
+        if time.monotonic() - checked_at < POLL_SECONDS:
             return False
-        looked = time.monotonic()
+        checked_at = time.monotonic()
         with transaction() as session:
             return not _may_come(session, job_id, query)
 
-    return look
+    return check_now
 
 
 def _may_come(session: Session, job_id: str, query: LogQuery) -> bool:
@@ -74,17 +77,17 @@ def _may_come(session: Session, job_id: str, query: LogQuery) -> bool:
         return query.attempt == job.attempt == 0 and job.stage != Stage.CLUSTER
     if job.stage != Stage.CLUSTER or job.retry_at is not None or (query.role is None and query.index is None):
         return True
-    asked = select(Replica.state).where(Replica.job_id == job_id)
+    chosen = select(Replica.state).where(Replica.job_id == job_id)
     if query.role is not None:
-        asked = asked.where(Replica.role == query.role)
+        chosen = chosen.where(Replica.role == query.role)
     if query.index is not None:
-        asked = asked.where(Replica.index == query.index)
-    states = session.scalars(asked).all()
+        chosen = chosen.where(Replica.index == query.index)
+    states = session.scalars(chosen).all()
     return not states or not all(ReplicaState(state).ended for state in states)
 
 
 def _sources(session: Session, job_id: str, query: LogQuery) -> int:
-    """How many replicas are asked for. Raises NotFound."""
+    """How many replicas the query is about. Raises NotFound."""
     taskset = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job_id))
     return _replicas(job_id, taskset, query)
 

@@ -1,4 +1,4 @@
-"""Finding jobs: lists, counts, and single ones that the asker may see."""
+"""Finding jobs: lists, counts, and single ones that an actor may see."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def listing(
     if after is not None:
         found = found.where(Job.id > after if ascending else Job.id < after)
     order = Job.id.asc() if ascending else Job.id.desc()
-    # One more than asked for tells whether there are more.
+    # One more than wanted shows whether there are more.
     rows = session.execute(found.order_by(order).offset(offset or None).limit(limit + 1)).all()
     jobs, more = rows[:limit], len(rows) > limit
     if total is None:

@@ -1,4 +1,4 @@
-"""What was asked and answered on a job's way, and the events that it went through."""
+"""The trail of a job (its plugin calls and resumes), and its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
 
 
 def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
-    """Every change of a job's state, in order, with the standing of its deliveries. Raises NotFound."""
+    """Every change of a job's state, in order, with its deliveries. Raises NotFound."""
     visible(session, job_id, actor)
     deliveries: dict[int | None, list[Delivery]] = defaultdict(list)
     for delivery in session.scalars(
@@ -43,7 +43,7 @@ def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
 
 
 def masked_patch(patch: Any) -> Any:
-    """An RFC 6902 patch with the values of environment variables covered whose names look secret."""
+    """An RFC 6902 patch with the values of environment variables masked whose names look secret."""
     if not isinstance(patch, list):
         return patch
     return [
@@ -55,7 +55,7 @@ def masked_patch(patch: Any) -> Any:
 
 
 def looks_secret(name: Any) -> bool:
-    """Whether a variable of this name may well hold something that is nobody's business."""
+    """Whether a variable of this name may hold a secret."""
     return isinstance(name, str) and bool(_SECRET.search(name))
 
 
@@ -64,7 +64,7 @@ def _masked(value: Any) -> Any:
         return [_masked(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    covered = {key: _masked(inner) for key, inner in value.items()}
-    if "value" in covered and looks_secret(covered.get("name")):
-        covered["value"] = MASK
-    return covered
+    masked = {key: _masked(inner) for key, inner in value.items()}
+    if "value" in masked and looks_secret(masked.get("name")):
+        masked["value"] = MASK
+    return masked

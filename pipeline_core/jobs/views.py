@@ -1,4 +1,4 @@
-"""How a job's rows look to its users."""
+"""Jobs, trail entries and events as the API shows them."""
 
 from __future__ import annotations
 

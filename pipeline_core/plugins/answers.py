@@ -104,7 +104,7 @@ def taskset(body: bytes) -> dict[str, Any]:
 
 
 class Acknowledgement(StrEnum):
-    """A LifeHook's word on a delivery: done, try again later, given up."""
+    """A LifeHook's answer to a delivery: done, retry later, given up."""
 
     OK = "OK"
     RETRY = "RE"

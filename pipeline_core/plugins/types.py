@@ -22,7 +22,7 @@ class PluginType(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of a job when its plugin cannot be had or answers badly."""
+    """What becomes of a job when a plugin stays unavailable or answers badly."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"

@@ -1,4 +1,4 @@
-"""Selectors in the form in which they are asked about jobs."""
+"""Compiled selectors, which decide for the headers of jobs."""
 
 from __future__ import annotations
 

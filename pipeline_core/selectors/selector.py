@@ -36,7 +36,7 @@ class Selector:
 
     @property
     def job_states(self) -> frozenset[JobState]:
-        """The states whose events a LifeHook is told of; all when none are named."""
+        """The states whose events a LifeHook gets; all when none are named."""
         if self.states is None or self.states == (ANY_STATE,):
             return frozenset(JobState)
         return frozenset().union(*map(parse_states, self.states))

@@ -45,7 +45,7 @@ class Event(Base):
 
     __table_args__ = (
         UniqueConstraint("job_id", "sequence"),
-        # Without those that have none, so that nobody looks for these here.
+        # Partial: events without a position are found by the other index.
         Index("ix_events_position", "position", unique=True, postgresql_where=text("position IS NOT NULL")),
         Index("ix_events_unplaced", "id", postgresql_where=text("position IS NULL")),
     )
