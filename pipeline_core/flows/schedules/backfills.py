@@ -54,7 +54,7 @@ class BackfillRequest:
     stop_on_failure: bool = False
 
     def points(self, schedule: Schedule, moment: datetime) -> list[datetime]:
-        """The points of the schedule that are meant. Raises WrongParameter, also for what lies after the moment."""
+        """The points of the schedule from `start` to `end`. Raises WrongParameter, also when `end` is after `moment`."""
         problems = ValidationErrors()
         times: list[datetime] = []
         for name, text in (("from", self.start), ("to", self.end)):
