@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.clusters.base import Cluster
-from pipeline_core.clusters.kubernetes.api import Api, connect
+from pipeline_core.clusters.kubernetes.api import KubernetesApi, connect
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import WaitLimits
@@ -25,7 +25,7 @@ from tests.kubernetes.runnable import IMAGE, Runnable
 from tests.waiting import wait_for
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
-collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_kubernetes_node.py"]
+collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_node.py"]
 LIMITS = WaitLimits(timedelta(seconds=300), timedelta(days=7))
 
 
@@ -55,12 +55,12 @@ def api_server(kubeconfig: str) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def api(kubeconfig: str) -> Api:
+def api(kubeconfig: str) -> KubernetesApi:
     return connect(kubeconfig, "")
 
 
 @pytest.fixture
-def namespace(api: Api) -> str:
+def namespace(api: KubernetesApi) -> str:
     """A namespace of the test's own."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
@@ -71,7 +71,7 @@ def namespace(api: Api) -> str:
 
 
 def make_driver(
-    api: Api, root: Path, namespace: str, limits: WaitLimits = LIMITS, wait: float = 0.0
+    api: KubernetesApi, root: Path, namespace: str, limits: WaitLimits = LIMITS, wait: float = 0.0
 ) -> KubernetesCluster:
     return KubernetesCluster(
         "there",
@@ -86,18 +86,18 @@ def make_driver(
 
 
 @pytest.fixture
-def driver(api: Api, tmp_path: Path, namespace: str) -> KubernetesCluster:
+def driver(api: KubernetesApi, tmp_path: Path, namespace: str) -> KubernetesCluster:
     return make_driver(api, tmp_path, namespace)
 
 
 @pytest.fixture
-def kubelet(api: Api, namespace: str) -> Kubelet:
+def kubelet(api: KubernetesApi, namespace: str) -> Kubelet:
     """Plays the scheduler and the kubelet by writing what they would."""
     return Kubelet(api, namespace)
 
 
 @pytest.fixture
-def cluster(api: Api, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(api: KubernetesApi, tmp_path: Path) -> Iterator[Cluster]:
     """For the conformance suite: pods run on the node, in the namespace `default`, with the one image that it has."""
     runnable = Runnable(make_driver(api, tmp_path, "default", wait=60.0))
     runnable.clean_up()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline_core.clusters.kubernetes.api import MERGE, Api
+from pipeline_core.clusters.kubernetes.api import MERGE, KubernetesApi
 
 NODE = "no-such-node"
 
@@ -32,7 +32,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 class Kubelet:
     """Of one namespace, on one node."""
 
-    def __init__(self, api: Api, namespace: str, node: str = NODE) -> None:
+    def __init__(self, api: KubernetesApi, namespace: str, node: str = NODE) -> None:
         self._api = api
         self._node = node
         self._pods = f"/api/v1/namespaces/{namespace}/pods"

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from pipeline_core.clusters.kubernetes.api import MERGE, Api
+from pipeline_core.clusters.kubernetes.api import MERGE, KubernetesApi
 
 
 class NodeLogs:
@@ -54,7 +54,7 @@ class NodeLogs:
 
 
 @contextmanager
-def serving_logs(api: Api, directory: Path) -> Iterator[NodeLogs]:
+def serving_logs(api: KubernetesApi, directory: Path) -> Iterator[NodeLogs]:
     """A node of the cluster for as long as it is needed."""
     logs = NodeLogs(f"node-{uuid.uuid4().hex[:12]}")
 

@@ -22,7 +22,7 @@ from pipeline_core.clusters.base import (
     ReplicaReport,
     StillEnding,
 )
-from pipeline_core.clusters.kubernetes.api import MERGE, Api
+from pipeline_core.clusters.kubernetes.api import MERGE, KubernetesApi
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.rules import WaitLimits
 from pipeline_core.states import ReplicaState
@@ -52,7 +52,7 @@ def only(driver: KubernetesCluster) -> ReplicaReport:
 
 
 @contextmanager
-def cut_after(api: Api, monkeypatch: pytest.MonkeyPatch, writes: int) -> Iterator[None]:
+def cut_after(api: KubernetesApi, monkeypatch: pytest.MonkeyPatch, writes: int) -> Iterator[None]:
     """Let so many writing requests through; the next is answered, and nobody lives to hear it."""
     real, left = api.request, [writes]
     lock = threading.Lock()
@@ -94,7 +94,12 @@ def test_a_job_runs_to_its_end(driver: KubernetesCluster, kubelet: Kubelet, make
 
 @pytest.mark.parametrize("writes", range(6))
 def test_a_launch_that_was_cut_off_can_be_repeated(
-    driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any, monkeypatch: pytest.MonkeyPatch, writes: int
+    driver: KubernetesCluster,
+    kubelet: Kubelet,
+    api: KubernetesApi,
+    make: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    writes: int,
 ) -> None:
     launched = make(replicas=3)
     with cut_after(api, monkeypatch, writes), pytest.raises(PowerCut):
@@ -118,7 +123,9 @@ def test_a_pod_that_somebody_deleted_has_failed_and_is_not_made_again(
     assert kubelet.names() == ["job-worker-0-0-1"]
 
 
-def test_a_job_whose_control_configmap_was_deleted_is_unknown(driver: KubernetesCluster, api: Api, make: Any) -> None:
+def test_a_job_whose_control_configmap_was_deleted_is_unknown(
+    driver: KubernetesCluster, api: KubernetesApi, make: Any
+) -> None:
     launched = make()
     driver.launch(launched)
     api.request("DELETE", f"/api/v1/namespaces/{launched.namespace}/configmaps/c-job-0")
@@ -126,7 +133,7 @@ def test_a_job_whose_control_configmap_was_deleted_is_unknown(driver: Kubernetes
 
 
 def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repeat(
-    driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any, monkeypatch: pytest.MonkeyPatch
+    driver: KubernetesCluster, kubelet: Kubelet, api: KubernetesApi, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched = make(role("worker", container("true")))
     driver.launch(launched)
@@ -154,7 +161,7 @@ def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repe
     ],
 )
 def test_what_somebody_else_has_is_left_alone(
-    driver: KubernetesCluster, api: Api, make: Any, kind: str, name: str, spec: Any
+    driver: KubernetesCluster, api: KubernetesApi, make: Any, kind: str, name: str, spec: Any
 ) -> None:
     launched = make()
     path = f"/api/v1/namespaces/{launched.namespace}/{kind}"
@@ -185,7 +192,7 @@ def test_a_stop_asks_the_node_and_waits_for_it(driver: KubernetesCluster, kubele
 
 
 def test_a_pod_whose_node_is_lost_is_deleted_by_force(
-    driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any
+    driver: KubernetesCluster, kubelet: Kubelet, api: KubernetesApi, make: Any
 ) -> None:
     launched = make()
     driver.launch(launched)
@@ -221,7 +228,7 @@ def test_a_later_attempt_waits_for_the_earlier_and_shares_its_address(
 
 
 def test_a_stop_during_a_launch_is_seen_by_the_launch(
-    driver: KubernetesCluster, kubelet: Kubelet, api: Api, make: Any, monkeypatch: pytest.MonkeyPatch
+    driver: KubernetesCluster, kubelet: Kubelet, api: KubernetesApi, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cut_after(api, monkeypatch, 0), pytest.raises(PowerCut):
         driver.launch(make())
@@ -231,7 +238,7 @@ def test_a_stop_during_a_launch_is_seen_by_the_launch(
 
 
 def test_an_image_that_cannot_be_had_fails_its_replica_for_good(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
+    api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
 ) -> None:
     driver = make_driver(api, tmp_path, namespace, WaitLimits(timedelta(seconds=60), timedelta(days=1)))
     driver.launch(make())
@@ -244,7 +251,7 @@ def test_an_image_that_cannot_be_had_fails_its_replica_for_good(
 
 
 def test_a_pod_that_no_node_takes_is_given_up_and_removed(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
+    api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
 ) -> None:
     driver = make_driver(api, tmp_path, namespace, WaitLimits(timedelta(seconds=60), timedelta(0)))
     driver.launch(make())
@@ -323,7 +330,7 @@ def test_pods_that_are_kept_have_ended_and_their_logs_are_stored(
 
 
 def test_a_pod_that_somebody_made_the_job_s_own_does_not_count(
-    driver: KubernetesCluster, api: Api, kubelet: Kubelet, make: Any
+    driver: KubernetesCluster, api: KubernetesApi, kubelet: Kubelet, make: Any
 ) -> None:
     launched = make()
     driver.launch(launched)

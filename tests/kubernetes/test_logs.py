@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline_core.clusters.base import LaunchRequest, LogQuery, StillEnding
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.archiving import Collector
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
@@ -28,13 +28,13 @@ POD = "job-worker-0-0-0"
 
 
 @pytest.fixture
-def node(api: Api, tmp_path: Path) -> Iterator[NodeLogs]:
+def node(api: KubernetesApi, tmp_path: Path) -> Iterator[NodeLogs]:
     with serving_logs(api, tmp_path) as logs:
         yield logs
 
 
 @pytest.fixture
-def kubelet(api: Api, namespace: str, node: NodeLogs) -> Kubelet:
+def kubelet(api: KubernetesApi, namespace: str, node: NodeLogs) -> Kubelet:
     return Kubelet(api, namespace, node.name)
 
 
@@ -49,7 +49,7 @@ def make(namespace: str) -> Any:
 
 
 @pytest.fixture
-def collector(api: Api, tmp_path: Path, namespace: str) -> Collector:
+def collector(api: KubernetesApi, tmp_path: Path, namespace: str) -> Collector:
     """The watcher's, of the same archive as the driver's."""
     return Collector(api, Archive(str(tmp_path / "archive")), [namespace], threading.Event())
 
@@ -140,7 +140,7 @@ def test_what_a_node_serves_no_more_is_kept_and_read_in_its_place(
 
 @pytest.mark.usefixtures("launched")
 def test_another_collector_continues_where_the_first_stopped(
-    api: Api,
+    api: KubernetesApi,
     tmp_path: Path,
     namespace: str,
     driver: KubernetesCluster,
@@ -233,7 +233,7 @@ def test_an_archive_that_is_away_holds_up_the_pods_deletion_and_not_the_next_att
 
 @pytest.mark.usefixtures("launched")
 def test_a_log_that_cannot_be_read_is_waited_for(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, node: NodeLogs
+    api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, node: NodeLogs
 ) -> None:
     patient = make_driver(api, tmp_path, namespace, wait=60.0)
     node.write(POD, "00Z one")
@@ -249,7 +249,7 @@ def test_a_log_that_cannot_be_read_is_waited_for(
 @pytest.mark.usefixtures("launched")
 @pytest.mark.parametrize("missing", ["e\n", "three\n", "2026-03-01T12:00:02Z three\n", "2026-03-01T12:00:00Z one\n"])
 def test_a_log_that_seems_to_end_too_early_is_not_taken_for_whole(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, node: NodeLogs, missing: str
+    api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, node: NodeLogs, missing: str
 ) -> None:
     patient = make_driver(api, tmp_path, namespace, wait=60.0)
     node.write(POD, "00Z one", "01Z two", "02Z three")

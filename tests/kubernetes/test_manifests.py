@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from tests.manifests import KUSTOMIZE, ROOT, Manifest, a_trial, of_kind, rendered
 from tests.waiting import HANG_SECONDS
 
 KNOWN_EVERYWHERE = {"ConfigMap", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
 
 
-def known(api: Api, manifests: Iterable[Manifest]) -> list[Manifest]:
+def known(api: KubernetesApi, manifests: Iterable[Manifest]) -> list[Manifest]:
     """Those whose kind this API server has in their version."""
     kinds: dict[str, set[str]] = {}
     for version in {manifest["apiVersion"] for manifest in manifests}:
@@ -64,13 +64,15 @@ def kubectl() -> None:
         pytest.skip("no kubectl, which renders and applies the manifests")
 
 
-def test_the_api_server_takes_the_base_in_whatever_namespace(kubeconfig: str, api: Api, namespace: str) -> None:
+def test_the_api_server_takes_the_base_in_whatever_namespace(
+    kubeconfig: str, api: KubernetesApi, namespace: str
+) -> None:
     manifests = known(api, rendered(KUSTOMIZE / "base"))
     assert {manifest["kind"] for manifest in manifests} >= KNOWN_EVERYWHERE
     assert len(dry_run(kubeconfig, manifests, namespace)) == len(manifests)
 
 
-def test_the_api_server_takes_the_trial(kubeconfig: str, api: Api, tmp_path: Path) -> None:
+def test_the_api_server_takes_the_trial(kubeconfig: str, api: KubernetesApi, tmp_path: Path) -> None:
     manifests = a_trial(tmp_path)
     names = {name: f"{name}-{uuid.uuid4().hex[:8]}" for name in ("pipeline", "pipeline-jobs")}
     for one in of_kind(manifests, "Namespace"):
@@ -91,14 +93,14 @@ def test_the_api_server_takes_the_examples(kubeconfig: str, namespace: str, dire
     assert len(dry_run(kubeconfig, manifests, namespace)) == len(manifests)
 
 
-def test_a_field_that_is_wrong_is_refused(kubeconfig: str, api: Api, namespace: str) -> None:
+def test_a_field_that_is_wrong_is_refused(kubeconfig: str, api: KubernetesApi, namespace: str) -> None:
     (deployment,) = [one for one in rendered(KUSTOMIZE / "base") if one["metadata"]["name"] == "pipeline-beat"]
     deployment["spec"]["template"]["spec"]["volumes"] = []
     with pytest.raises(AssertionError, match="volumeMounts"):
         dry_run(kubeconfig, [deployment], namespace)
 
 
-def test_the_service_has_its_rights_where_jobs_run_and_nowhere_else(api: Api, namespace: str) -> None:
+def test_the_service_has_its_rights_where_jobs_run_and_nowhere_else(api: KubernetesApi, namespace: str) -> None:
     for manifest in rendered(KUSTOMIZE / "jobs"):
         kind = f"{manifest['kind'].lower()}s"
         api.request("POST", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}", body=manifest)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from tests.installation import Installation
 from tests.kubernetes.apiserver import RunningServer, free_port
 from tests.kubernetes.kubelet import Kubelet
@@ -24,7 +24,7 @@ PLUGINS = Path(__file__).parents[2] / "examples" / "plugins" / "server.py"
 
 
 @pytest.fixture(scope="module")
-def namespace(api: Api) -> str:
+def namespace(api: KubernetesApi) -> str:
     """Pods of this module's run in the one that surely has an account for them."""
     return "default"
 

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, ReplicaKey, ReplicaResult, StillEnding
 from pipeline_core.clusters.kubernetes import results
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.builders import collecting, script_request
@@ -33,7 +33,7 @@ def launched(namespace: str) -> LaunchRequest:
 
 
 @pytest.fixture
-def plain(api: Api, tmp_path: Path, namespace: str) -> KubernetesCluster:
+def plain(api: KubernetesApi, tmp_path: Path, namespace: str) -> KubernetesCluster:
     """A driver without a collector."""
     made = make_driver(api, tmp_path, namespace)
     made._collector_image = ""
@@ -51,7 +51,7 @@ class Log:
         texts = [*base64.encodebytes(data).splitlines(), b"end"]
         self.lines = [b"2026-03-01T12:00:00.000000001Z " + text for text in texts]
 
-    def read(self, api: Api, namespace: str, pod: str, container: str) -> Iterator[bytes]:
+    def read(self, api: KubernetesApi, namespace: str, pod: str, container: str) -> Iterator[bytes]:
         assert (pod, container) == (POD, COLLECTOR)
         if self.away:
             raise ClusterUnavailable("the node does not answer")
@@ -174,7 +174,7 @@ def test_what_a_collector_has_not_printed_yet_is_waited_for(
 
 
 def test_a_node_that_does_not_answer_is_waited_for_as_long_as_for_logs(
-    api: Api, tmp_path: Path, namespace: str, kubelet: Kubelet, launched: LaunchRequest, log: Log
+    api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, launched: LaunchRequest, log: Log
 ) -> None:
     patient = make_driver(api, tmp_path, namespace, wait=60.0)
     patient.launch(launched)

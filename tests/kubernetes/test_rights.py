@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, LogQuery, ReplicaKey, StillEnding
-from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.builders import script_request
@@ -26,7 +26,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 POD = "job-worker-0-0-0"
 
 
-class Noting(Api):
+class Noting(KubernetesApi):
     """Remembers which rights its requests took."""
 
     def __init__(self, client: Any) -> None:
@@ -47,7 +47,7 @@ def _verb(method: str, *, named: bool, watching: bool) -> str:
 
 
 @pytest.fixture
-def account(api: Api, kubeconfig: str, namespace: str) -> Iterator[Noting]:
+def account(api: KubernetesApi, kubeconfig: str, namespace: str) -> Iterator[Noting]:
     """As a service account that has the rights of the manifest in the test's namespace, and no others."""
     role = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Role")
     api.request("POST", f"{RBAC}/{namespace}/roles", body=role)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from tests.installation import Installation
 from tests.kubernetes.proxy import proxied
 from tests.kubernetes.world import a_service, playing, taskset, wait_ended
@@ -36,7 +36,7 @@ def service(
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_all_jobs_end_right_though_workers_and_watchers_are_killed_again_and_again(
-    service: Installation, api: Api, namespace: str
+    service: Installation, api: KubernetesApi, namespace: str
 ) -> None:
     over = threading.Event()
     seed = random.randrange(2**32)
@@ -76,7 +76,7 @@ def test_a_cluster_that_is_away_makes_jobs_wait(
     tmp_path: Path,
     namespace: str,
     kubeconfig: str,
-    api: Api,
+    api: KubernetesApi,
     postgres_url: str,
     migrated_database: str,
     redis_url: str,

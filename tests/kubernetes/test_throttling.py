@@ -11,7 +11,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest
 from pipeline_core.clusters.kubernetes import watch
-from pipeline_core.clusters.kubernetes.api import Api, connect
+from pipeline_core.clusters.kubernetes.api import KubernetesApi, connect
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.builders import script_request
@@ -116,12 +116,12 @@ def test_a_server_that_does_not_answer_is_given_up(
     proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind.launch(job)
-    real = Api.open
+    real = KubernetesApi.open
 
-    def impatient(self: Api, *request: object, **fields: object) -> object:
+    def impatient(self: KubernetesApi, *request: object, **fields: object) -> object:
         return real(self, *request, **{**fields, "read_seconds": 0.5, "pauses": (0.1,)})  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Api, "open", impatient)
+    monkeypatch.setattr(KubernetesApi, "open", impatient)
     proxy.hangs = True
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable, match="cannot be reached"):
@@ -153,7 +153,7 @@ def test_a_connection_that_was_dropped_silently_is_renewed(
 
 def test_a_watch_survives_that_its_server_is_killed_and_started_anew(
     api_server: RunningServer,
-    api: Api,
+    api: KubernetesApi,
     driver: KubernetesCluster,
     kubelet: Kubelet,
     job: LaunchRequest,

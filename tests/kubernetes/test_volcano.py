@@ -13,7 +13,7 @@ import pytest
 import yaml
 from flask.testing import FlaskClient
 
-from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from pipeline_core.taskset.additive import binding
 from tests.builders import role, taskset_of
 from tests.waiting import wait_for
@@ -68,7 +68,7 @@ binder = load_binder()
 
 
 @pytest.fixture(scope="module")
-def pod_groups_are_known(api: Api) -> None:
+def pod_groups_are_known(api: KubernetesApi) -> None:
     try:
         api.request("POST", DEFINITIONS, body=DEFINITION)
     except ApiError as error:
@@ -77,7 +77,7 @@ def pod_groups_are_known(api: Api) -> None:
     wait_for(lambda: _served(api))
 
 
-def _served(api: Api) -> bool:
+def _served(api: KubernetesApi) -> bool:
     try:
         return bool(api.request("GET", f"{GROUP}/namespaces/default/podgroups"))
     except ApiError:
@@ -85,7 +85,7 @@ def _served(api: Api) -> bool:
 
 
 @pytest.fixture
-def groups(api: Api, kubeconfig: str, namespace: str, pod_groups_are_known: None) -> Iterator[Any]:
+def groups(api: KubernetesApi, kubeconfig: str, namespace: str, pod_groups_are_known: None) -> Iterator[Any]:
     """The binder's PodGroups, as an account that has the rights of the manifest in the test's namespace and no others."""
     role, binding_ = yaml.safe_load_all((VOLCANO / "jobs" / "rbac.yaml").read_text())
     user = f"binder-of-{namespace}"
@@ -114,12 +114,14 @@ def event(namespace: str, state: str, job_id: str = "j01") -> dict[str, Any]:
     return {"id": job_id, "namespace": namespace, "current_state": state}
 
 
-def pod_groups(api: Api, namespace: str) -> dict[str, Any]:
+def pod_groups(api: KubernetesApi, namespace: str) -> dict[str, Any]:
     items = api.request("GET", f"{GROUP}/namespaces/{namespace}/podgroups")["items"]
     return {item["metadata"]["name"]: item for item in items}
 
 
-def test_a_job_that_is_asked_about_twice_has_one_pod_group(api: Api, plugin: FlaskClient, namespace: str) -> None:
+def test_a_job_that_is_asked_about_twice_has_one_pod_group(
+    api: KubernetesApi, plugin: FlaskClient, namespace: str
+) -> None:
     asked = packet(namespace, queue="vision")
     first, second = plugin.post("/bind", json=asked), plugin.post("/bind", json=asked)
     assert (first.status_code, second.status_code) == (200, 200)
@@ -134,13 +136,17 @@ def test_a_job_that_is_asked_about_twice_has_one_pod_group(api: Api, plugin: Fla
     assert group["spec"] == {"minMember": 4, "queue": "vision"}
 
 
-def test_without_a_queue_in_the_header_it_is_volcano_s_default(api: Api, plugin: FlaskClient, namespace: str) -> None:
+def test_without_a_queue_in_the_header_it_is_volcano_s_default(
+    api: KubernetesApi, plugin: FlaskClient, namespace: str
+) -> None:
     plugin.post("/bind", json=packet(namespace))
     assert pod_groups(api, namespace)["j01"]["spec"]["queue"] == "default"
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "stopped"])
-def test_the_pod_group_goes_with_the_end_of_the_job(api: Api, plugin: FlaskClient, namespace: str, state: str) -> None:
+def test_the_pod_group_goes_with_the_end_of_the_job(
+    api: KubernetesApi, plugin: FlaskClient, namespace: str, state: str
+) -> None:
     for job_id in ("j01", "j02"):
         plugin.post("/bind", json=packet(namespace, job_id))
     plugin.post("/hook", json=event(namespace, "running"))
@@ -151,7 +157,7 @@ def test_the_pod_group_goes_with_the_end_of_the_job(api: Api, plugin: FlaskClien
 
 
 def test_a_job_that_was_stopped_while_it_was_bound_leaves_no_pod_group(
-    api: Api, plugin: FlaskClient, namespace: str
+    api: KubernetesApi, plugin: FlaskClient, namespace: str
 ) -> None:
     plugin.post("/hook", json=event(namespace, "stopped"))
     plugin.post("/bind", json=packet(namespace))
@@ -159,7 +165,7 @@ def test_a_job_that_was_stopped_while_it_was_bound_leaves_no_pod_group(
 
 
 def test_a_pod_group_of_somebody_else_is_neither_used_nor_removed(
-    api: Api, plugin: FlaskClient, namespace: str
+    api: KubernetesApi, plugin: FlaskClient, namespace: str
 ) -> None:
     other = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "j01"}}
     api.request("POST", f"{GROUP}/namespaces/{namespace}/podgroups", body=other)

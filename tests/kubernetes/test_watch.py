@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest
 from pipeline_core.clusters.kubernetes import watch
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from tests.builders import script_request
@@ -98,7 +98,7 @@ def test_a_connection_that_is_cut_is_made_again(
 
 
 def test_a_server_that_stops_ends_the_watch_and_the_next_one_starts_with_all_jobs(
-    api: Api,
+    api: KubernetesApi,
     driver: KubernetesCluster,
     launch: Callable[[str], None],
     stop: threading.Event,
@@ -157,7 +157,7 @@ def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
 
 
 def test_a_namespace_that_cannot_be_watched_makes_the_cluster_unavailable(
-    api: Api, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+    api: KubernetesApi, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def request(*_: Any, **__: Any) -> Any:
         raise ClusterUnavailable("gone fishing")

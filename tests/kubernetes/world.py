@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_core.clusters.base import ClusterUnavailable
-from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from tests.builders import container, role, taskset_of
 from tests.chaos.world import supervised
 from tests.installation import Installation, installed
@@ -77,7 +77,7 @@ class Nodes(threading.Thread):
     """Plays all nodes: runs each pod for a moment, and then lets it end as its script says: `exit N`, else with 0; one
     that says `sleep` runs until it is ended. `uids` are those of all pods that ever were, by name."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: KubernetesApi, namespace: str) -> None:
         super().__init__(daemon=True)
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}/pods"
@@ -116,7 +116,7 @@ class Nodes(threading.Thread):
 
 
 @contextmanager
-def playing(api: Api, namespace: str) -> Iterator[Nodes]:
+def playing(api: KubernetesApi, namespace: str) -> Iterator[Nodes]:
     """Nodes, until the block ends."""
     nodes = Nodes(api, namespace)
     nodes.start()

@@ -45,7 +45,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
 
-class Api:
+class KubernetesApi:
     """Requests to the API server of one cluster, in JSON. Safe for any number of threads."""
 
     def __init__(self, client: kubernetes.client.ApiClient, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -167,7 +167,7 @@ class Api:
         return response
 
 
-def connect(kubeconfig: str, context: str) -> Api:
+def connect(kubeconfig: str, context: str) -> KubernetesApi:
     """The API of the cluster of a kubeconfig file; without one, of the cluster that this process runs in.
 
     Raises ConfigurationError, naming the setting.
@@ -184,7 +184,7 @@ def connect(kubeconfig: str, context: str) -> Api:
             f"PIPELINE_KUBECONFIG ({kubeconfig})" if kubeconfig else "without PIPELINE_KUBECONFIG, this pod's account"
         )
         raise ConfigurationError(f"the cluster's address cannot be told: {where}: {error}") from error
-    return Api(client)
+    return KubernetesApi(client)
 
 
 def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterUnavailable:

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from pipeline_core.clusters.base import ClusterUnavailable
-from pipeline_core.clusters.kubernetes.api import Api, refusals
+from pipeline_core.clusters.kubernetes.api import KubernetesApi, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
 from pipeline_core.clusters.kubernetes.objects import JOB
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
@@ -48,7 +48,7 @@ class ContainerRun:
     log: RunLog
 
 
-def store(api: Api, archive: Archive, pod: Pod) -> None:
+def store(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
     """Store the logs of a pod's ended containers: all runs that the cluster still has and the archive has not.
 
     Raises ClusterUnavailable.
@@ -95,7 +95,7 @@ def archiving_after(error: ClusterUnavailable, seconds: float, wait_seconds: flo
     return Archiving.LATE
 
 
-def store_running(api: Api, archive: Archive, pod: Pod) -> None:
+def store_running(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
     """Store what a pod's running containers have written so far. Raises ClusterUnavailable."""
     for run in _running(pod):
         _add(api, archive, run, _resume_from_archive(archive, run))
@@ -104,7 +104,9 @@ def store_running(api: Api, archive: Archive, pod: Pod) -> None:
 class Collector:
     """Collects the logs of all running containers of some namespaces, round by round, and remembers where it stopped."""
 
-    def __init__(self, api: Api, archive: Archive, namespaces: Collection[str], over: threading.Event) -> None:
+    def __init__(
+        self, api: KubernetesApi, archive: Archive, namespaces: Collection[str], over: threading.Event
+    ) -> None:
         self._api = api
         self._archive = archive
         self._namespaces = namespaces
@@ -150,7 +152,7 @@ class Collector:
             resumes[run] = resume
 
 
-def _add(api: Api, archive: Archive, run: ContainerRun, resume: Resume) -> None:
+def _add(api: KubernetesApi, archive: Archive, run: ContainerRun, resume: Resume) -> None:
     """Store what was written since, piece by piece."""
     full = True
     while full:
@@ -172,7 +174,7 @@ def _resume_from_archive(archive: Archive, run: ContainerRun) -> Resume:
     return resume
 
 
-def _whole(api: Api, archive: Archive, run: ContainerRun, *, previous: bool) -> Iterator[bytes]:
+def _whole(api: KubernetesApi, archive: Archive, run: ContainerRun, *, previous: bool) -> Iterator[bytes]:
     """The lines of a run: what the archive has of it, then the rest from the cluster.
 
     When the API server loses its node in the middle of a log, the log seems to end there: so the last line is asked for too.
@@ -194,7 +196,9 @@ def _place(line: bytes) -> tuple[bytes, bytes]:
     return stamp[:-1], text
 
 
-def _log(api: Api, run: ContainerRun, resume: Resume, *, previous: bool = False, ended: bool = True) -> Iterator[bytes]:
+def _log(
+    api: KubernetesApi, run: ContainerRun, resume: Resume, *, previous: bool = False, ended: bool = True
+) -> Iterator[bytes]:
     """The lines from where `resume` is when the first one is taken."""
     since = resume.since
     yield from container_log(

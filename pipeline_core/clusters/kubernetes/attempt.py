@@ -20,7 +20,7 @@ from pipeline_core.clusters.base import (
     expected_replicas,
 )
 from pipeline_core.clusters.kubernetes import objects
-from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
+from pipeline_core.clusters.kubernetes.api import MERGE, ApiError, KubernetesApi
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, AttemptLedger, pack, unpack
 from pipeline_core.clusters.kubernetes.podlogs import end_of_log, message_is_poor
 from pipeline_core.clusters.kubernetes.pods import EndingStep, PodView, moment, next_step
@@ -48,7 +48,7 @@ MOST_DIAGNOSED = 5
 class KubernetesAttempt:
     """Wraps the control ConfigMap as it was last read or written; `ledger` is the ledger in it."""
 
-    def __init__(self, api: Api, control: Json, limits: WaitLimits) -> None:
+    def __init__(self, api: KubernetesApi, control: Json, limits: WaitLimits) -> None:
         self._api = api
         self._limits = limits
         self._take(control)

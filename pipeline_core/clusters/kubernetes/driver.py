@@ -24,7 +24,7 @@ from pipeline_core.clusters.base import (
     StillEnding,
 )
 from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, watch
-from pipeline_core.clusters.kubernetes.api import Api, ApiError, connect, refusals
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, connect, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.archiving import Archiving, Collector
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
@@ -51,7 +51,7 @@ class KubernetesCluster:
     def __init__(
         self,
         name: str,
-        api: Api,
+        api: KubernetesApi,
         archive: Archive,
         *,
         namespaces: Sequence[str],
@@ -299,7 +299,7 @@ def _check_owner(attempt: KubernetesAttempt, request: LaunchRequest) -> None:
         raise ForeignObject(f"the cluster has a job {request.job_id} of another user")
 
 
-def usage_of(api: Api, namespace: str, job_id: str) -> dict[str, ReplicaUsage]:
+def usage_of(api: KubernetesApi, namespace: str, job_id: str) -> dict[str, ReplicaUsage]:
     """The usage of a job's pods by their names, from the resource metrics API; nothing where that is not installed.
 
     https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline_core.clusters import logs as merging
 from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, Observation, ReplicaKey
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
 from pipeline_core.clusters.kubernetes.attempt import AT_A_TIME, Json, KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
@@ -24,7 +24,7 @@ POLL_SECONDS = 1.0
 
 
 def read(
-    api: Api,
+    api: KubernetesApi,
     archive: Archive,
     job_id: str,
     query: LogQuery,
@@ -46,7 +46,7 @@ class _Source:
         self._resume = Resume()
         self._restarts: int | None = None
 
-    def pull(self, api: Api, namespace: str, pod: str, container: PodContainer, query: LogQuery) -> None:
+    def pull(self, api: KubernetesApi, namespace: str, pod: str, container: PodContainer, query: LogQuery) -> None:
         """Copy what was written since. A log that cannot be read now is read the next time."""
         began = now()
         first = self._restarts is None
@@ -89,7 +89,7 @@ class _Sources:
 
     def __init__(
         self,
-        api: Api,
+        api: KubernetesApi,
         archive: Archive,
         job_id: str,
         query: LogQuery,

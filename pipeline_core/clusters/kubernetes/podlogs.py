@@ -12,7 +12,7 @@ from typing import Any
 import urllib3
 
 from pipeline_core.clusters.base import ClusterUnavailable, ReplicaReport
-from pipeline_core.clusters.kubernetes.api import Api, ApiError
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from pipeline_core.clusters.kubernetes.pods import SETTLING_SECONDS, PodView
 from pipeline_core.clusters.kubernetes.rules import DIAGNOSTICS_BYTES
 from pipeline_core.common.clock import now
@@ -24,7 +24,7 @@ PIECE_BYTES = 16 * 1024
 
 
 def container_log(
-    api: Api,
+    api: KubernetesApi,
     namespace: str,
     pod: str,
     container: str,
@@ -163,7 +163,7 @@ def message_is_poor(report: ReplicaReport, pod: Mapping[str, Any]) -> bool:
     )
 
 
-def end_of_log(api: Api, pod: Mapping[str, Any]) -> str:
+def end_of_log(api: KubernetesApi, pod: Mapping[str, Any]) -> str:
     """The end of the log of the first failed container; empty when it cannot be read. Waits until it is complete."""
     view = PodView(pod, now())
     failed = view.failed

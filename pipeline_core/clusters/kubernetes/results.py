@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pipeline_core.clusters.base import ClusterUnavailable, ReplicaKey, ReplicaResult, StillEnding
-from pipeline_core.clusters.kubernetes.api import Api
+from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archiving import waited
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, leaves_output, printed_metrics
@@ -30,7 +30,9 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 Found = tuple[bytes | None, str]
 
 
-def read(api: Api, attempt: KubernetesAttempt, limits: WaitLimits, wait_seconds: float) -> Iterator[ReplicaResult]:
+def read(
+    api: KubernetesApi, attempt: KubernetesAttempt, limits: WaitLimits, wait_seconds: float
+) -> Iterator[ReplicaResult]:
     """The results of the ended replicas of a job attempt; none when its TaskSet does not ask for them.
 
     A collector's log that cannot be read is waited for as long as the logs of the user. Raises ClusterUnavailable.
@@ -72,7 +74,7 @@ def output_of(pod: Mapping[str, Any], at: datetime) -> Found:
     return None, ""
 
 
-def _metrics(api: Api, attempt: KubernetesAttempt, view: PodView, wait_seconds: float) -> Found:
+def _metrics(api: KubernetesApi, attempt: KubernetesAttempt, view: PodView, wait_seconds: float) -> Found:
     if all(one.name != COLLECTOR for one in view.containers):
         return None, NO_COLLECTOR
     # Its log says whether it is complete; kubelets before 1.22 may never report that the collector has ended.

@@ -19,7 +19,7 @@ from typing import Any
 import urllib3
 
 from pipeline_core.clusters.base import ClusterUnavailable, Observation, ReplicaReport
-from pipeline_core.clusters.kubernetes.api import METADATA_LIST, Api, ApiError, refusals
+from pipeline_core.clusters.kubernetes.api import METADATA_LIST, ApiError, KubernetesApi, refusals
 from pipeline_core.clusters.kubernetes.objects import ATTEMPT, JOB, STOPPED, platform_of
 from pipeline_core.clusters.kubernetes.pods import PodView
 from pipeline_core.clusters.kubernetes.rules import Judgement, WaitLimits, count_results, judge_view
@@ -46,7 +46,7 @@ class WatchExpired(Exception):
 
 
 def changes(
-    api: Api, namespaces: Collection[str], cache: ObservationCache, stop: threading.Event
+    api: KubernetesApi, namespaces: Collection[str], cache: ObservationCache, stop: threading.Event
 ) -> Iterator[Collection[str]]:
     """IDs of changed jobs of these namespaces, as `Cluster.watch` yields them. Raises ClusterUnavailable."""
     changed = _ChangedJobs()
@@ -105,7 +105,7 @@ class _Listener(threading.Thread):
     """Watches one namespace in a thread; notes changed jobs, and the error when it cannot go on."""
 
     def __init__(
-        self, api: Api, namespace: str, changed: _ChangedJobs, cache: ObservationCache, over: threading.Event
+        self, api: KubernetesApi, namespace: str, changed: _ChangedJobs, cache: ObservationCache, over: threading.Event
     ) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
@@ -207,7 +207,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pod:
+class _CachedPod:
     """The judgement on a pod. It is `plain` when it says all that there is to know, and nothing has to be done."""
 
     attempt: int
@@ -217,7 +217,7 @@ class _Pod:
 
 
 @dataclass(slots=True)
-class _Job:
+class _CachedJob:
     """A job that has pods. `owner` is the UID of the control ConfigMap of its newest attempt, as far as is known; `ask` says
     that the cluster has to be asked.
     """
@@ -225,7 +225,7 @@ class _Job:
     namespace: str
     attempt: int = -1
     owner: str = ""
-    pods: dict[str, _Pod] = field(default_factory=dict)
+    pods: dict[str, _CachedPod] = field(default_factory=dict)
     ask: bool = False
 
 
@@ -238,7 +238,7 @@ class ObservationCache:
     def __init__(self, limits: WaitLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, _CachedJob] = {}
 
     def note_control(self, control: Json) -> None:
         """Note a control ConfigMap: the pods that it owns are those that count for its job."""
@@ -271,7 +271,7 @@ class ObservationCache:
             return self._drop(job_id, name)
         seen = _judge_pod(pod, self._limits)
         with self._lock:
-            job = self._jobs.setdefault(job_id, _Job(metadata["namespace"]))
+            job = self._jobs.setdefault(job_id, _CachedJob(metadata["namespace"]))
             before = job.pods.get(name)
             if seen is None:
                 job.ask = True
@@ -314,12 +314,12 @@ class ObservationCache:
                 del self._jobs[job_id]
             return not ended
 
-    def _lost(self, job_id: str, before: _Job) -> bool:
+    def _lost(self, job_id: str, before: _CachedJob) -> bool:
         here = self._jobs[job_id].pods if job_id in self._jobs else {}
         return any(name not in here for name, pod in before.pods.items() if not pod.judgement.report.state.ended)
 
 
-def _judge_pod(pod: Json, limits: WaitLimits) -> _Pod | None:
+def _judge_pod(pod: Json, limits: WaitLimits) -> _CachedPod | None:
     """The judgement on a pod; None when it cannot be one of ours."""
     try:
         view = PodView(pod, now())
@@ -335,4 +335,4 @@ def _judge_pod(pod: Json, limits: WaitLimits) -> _Pod | None:
         or view.ending_for
         or view.deletion_asked
     )
-    return _Pod(attempt, intern(owner["uid"]), judgement, plain)
+    return _CachedPod(attempt, intern(owner["uid"]), judgement, plain)

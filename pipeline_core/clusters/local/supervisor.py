@@ -62,7 +62,7 @@ class KeeperHandle:
         self.slot.release()
 
 
-class Supervisor:
+class AttemptSupervisor:
     """Starts and stops replica attempts until what runs is what was ordered."""
 
     def __init__(self, files: AttemptFiles, plan: dict[str, Any], lock: int) -> None:
@@ -282,4 +282,4 @@ def main(directory: str) -> None:
     if files.lock(lock):
         linux.become_subreaper()
         os.makedirs(files.at("logs"), exist_ok=True)
-        Supervisor(files, files.plan, lock).run()
+        AttemptSupervisor(files, files.plan, lock).run()

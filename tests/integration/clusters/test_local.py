@@ -221,7 +221,7 @@ def test_another_process_finds_what_a_dead_one_launched(local: LocalCluster, roo
     program = f"""if True:
         from pathlib import Path
         from pipeline_core.clusters.local.driver import LocalCluster
-        from tests.integration.clusters.support import script_request
+        from tests.builders import script_request
         driver = LocalCluster("there", Path({str(root)!r}), slots=4, grace_seconds=0.5)
         driver.launch(script_request("job", "echo hello; sleep 300"))
     """
@@ -460,3 +460,15 @@ def test_a_role_cannot_lead_out_of_its_directory(local: LocalCluster, name: str)
     launched = launch_request("job", role(name, container("true")))
     with pytest.raises(ClusterError, match=r"spec\.roles\[0\]\.name"):
         local.launch(LaunchRequest(launched.job_id, "default", "u1", launched.taskset))
+
+
+def test_a_supervisor_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pipeline_core.clusters.local import supervisor; "
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program, str(Path(__file__).parents[3])]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    own = {name.removeprefix("pipeline_core.") for name in loaded if name.startswith("pipeline_core.")}
+    assert {name for name in own if not name.startswith("clusters.local")} == {"clusters", "common", "common.files"}
+    assert not loaded & {"pathlib", "dataclasses", "logging", "hashlib", "subprocess", "threading", "typing", "urllib"}

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from pipeline_core.clusters.kubernetes.api import MERGE, Api, ApiError
+from pipeline_core.clusters.kubernetes.api import MERGE, ApiError, KubernetesApi
 
 Json = dict[str, Any]
 GONE = {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
 
 
-class FakeApi(Api):
+class FakeApi(KubernetesApi):
     """Objects by path. `requests` are the method and path of each request; `refusals` answer before the objects do.
 
     `watches` are the events of each watch that is opened, one list after the other; a watch beyond them stays silent until

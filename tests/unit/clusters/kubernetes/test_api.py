@@ -11,7 +11,7 @@ import urllib3
 from kubernetes import client
 
 from pipeline_core.clusters.base import ClusterError, ClusterUnavailable
-from pipeline_core.clusters.kubernetes.api import Api, ApiError, cluster_error
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, cluster_error
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ class Server:
         )
 
 
-def api(*answers: Any) -> tuple[Api, Server, list[float]]:
+def api(*answers: Any) -> tuple[KubernetesApi, Server, list[float]]:
     server, slept = Server(*answers), []
     made = client.ApiClient(client.Configuration(host="http://127.0.0.1:1"))
     made.rest_client.pool_manager = server
-    return Api(made, slept.append), server, slept
+    return KubernetesApi(made, slept.append), server, slept
 
 
 BUSY = (429, {"Retry-After": "2"}, {"message": "too many requests"})
