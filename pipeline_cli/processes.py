@@ -40,7 +40,7 @@ def _become(command: list[str]) -> None:
 )
 @click.option("--concurrency", type=click.IntRange(min=1), help="Tasks at a time. [default: that of the kind]")
 def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | None) -> None:
-    """Run a worker: for the stages of jobs, for deliveries to LifeHooks, for runs of flows, or for beat's ticks."""
+    """Run a worker: of stages, hooks, flows or housekeeping."""
     if stages and kind != "stages":
         raise click.UsageError(f"--stage is for the kind stages, not for {kind}")
     _checked_settings()
@@ -63,13 +63,19 @@ def api(bind: str) -> None:
     help="File that keeps the times of the last ticks; it may be lost.",
 )
 def beat(schedule: str) -> None:
-    """Run beat, which sends the ticks. One is enough, and two do no harm."""
+    """Run beat, which sends the ticks.
+
+    One is enough, and two do no harm.
+    """
     _checked_settings()
     _become(processes.beat(schedule))
 
 
 @click.command()
 def watch() -> None:
-    """Run the watcher, which follows the cluster. Of several, one watches and the others wait."""
+    """Run the watcher, which follows the cluster.
+
+    Of several, one watches and the others wait.
+    """
     _checked_settings()
     _become(processes.watcher())

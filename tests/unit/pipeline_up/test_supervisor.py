@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline_up.supervisor import describe
+
+
+@pytest.mark.parametrize(("status", "words"), [(0, "with code 0"), (3, "with code 3"), (-9, "by SIGKILL")])
+def test_a_status_is_told_in_words(status: int, words: str) -> None:
+    assert describe(status) == words
