@@ -5,6 +5,6 @@ Read in this order: `types` (plugin types and failure policies), `packet` (what 
 request within a deadline), `network` (which addresses may be called), `answers` (what each type must answer), `errors` (how a
 call fails).
 
-For use from outside: `Client.call` with an `Endpoint` and the body of a `Packet`, then the reader in `answers`;
+For use from outside: `PluginClient.call` with an `Endpoint` and the body of a `Packet`, then the reader in `answers`;
 `guard.health` and `guard.circuit`; `network.check_address` and `packet.check_secret` for registration.
 """

@@ -35,7 +35,7 @@ class Reply:
     seconds: float
 
 
-class Client:
+class PluginClient:
     """Calls plugins; one per process is enough, and threads may share it."""
 
     def __init__(self, transport: Transport, guard: Guard, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -50,7 +50,7 @@ class Client:
         redis: Redis | None = None,
         concurrency: int | None = None,
         outage: Outage | None = None,
-    ) -> Client:
+    ) -> PluginClient:
         """As the settings say; `redis`, `concurrency` and `outage` as for `Guard.configured`."""
         return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency, outage))
 
@@ -104,15 +104,15 @@ class Client:
 
 
 @part
-def client() -> Client:
+def client() -> PluginClient:
     """This process's client for the plugins of the stages."""
-    return Client.configured(settings(), quick_redis(), outage=outage())
+    return PluginClient.configured(settings(), quick_redis(), outage=outage())
 
 
 @part
-def hook_client() -> Client:
+def hook_client() -> PluginClient:
     """This process's client for LifeHooks."""
-    return Client.configured(settings(), quick_redis(), settings().hook_concurrency, outage())
+    return PluginClient.configured(settings(), quick_redis(), settings().hook_concurrency, outage())
 
 
 def _limit(timeout: float, deadline: float) -> Deadline:

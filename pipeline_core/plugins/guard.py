@@ -214,7 +214,7 @@ class Guard:
         return [f"{stem}calls", f"{stem}circuit", f"{stem}recent"]
 
     def _pause_redis(self, error: RedisError) -> None:
-        self._outage.begin("plugin calls go on unguarded", error)
+        self._outage.begin("plugin calls are unguarded", error)
 
 
 def _recent_attempt(entry: bytes | str) -> RecentAttempt:

@@ -14,7 +14,7 @@ import pytest
 from redis import Redis
 
 from pipeline_core.plugins import answers
-from pipeline_core.plugins.client import Client, Reply
+from pipeline_core.plugins.client import PluginClient, Reply
 from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable
 from pipeline_core.plugins.guard import Guard
 from pipeline_core.plugins.packet import Endpoint
@@ -29,7 +29,7 @@ UNGUARDED = Guard(None, prefix="", concurrency=1, failures=1, open_seconds=1)
 
 class Caller:
     def __init__(self, networks: tuple[Network, ...] = (), guard: Guard = UNGUARDED) -> None:
-        self.client = Client(Transport(networks), guard)
+        self.client = PluginClient(Transport(networks), guard)
 
     def __call__(self, url: str, *, timeout: float = 20, attempts: int = 1, body: bytes = b"{}") -> Reply:
         endpoint = Endpoint("k", PluginType.ACCESS_GATE, url, "Bearer hush", "", timeout, attempts)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline_core.plugins.client import Client, retry_after
+from pipeline_core.plugins.client import PluginClient, retry_after
 from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CallFailed, PluginUnavailable
 from pipeline_core.plugins.guard import Guard
 from pipeline_core.plugins.network import Deadline
@@ -42,7 +42,7 @@ class Call:
         self.script = Script(*answers)
         self.pauses: list[float] = []
         guard = Guard(None, prefix="", concurrency=1, failures=1, open_seconds=1)
-        self.client = Client(self.script, guard, sleep=self.pauses.append)
+        self.client = PluginClient(self.script, guard, sleep=self.pauses.append)
 
     def __call__(
         self, *, attempts: int = 3, timeout: float = 30, budget: float = 120, authorization: str = ""

@@ -1,4 +1,4 @@
-"""Plugins that are not to be had or answer badly: the job waits, and then its policy decides."""
+"""Plugins that are unavailable or answer badly: the job waits, and then the failure policy decides."""
 
 from __future__ import annotations
 
