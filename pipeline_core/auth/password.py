@@ -47,14 +47,14 @@ def hashed(text: str) -> str:
 def accepts(stored: str | None, text: str) -> bool:
     """Whether the text is the admin's password: the one `stored`, hashed, or, while none is, the configured one."""
     if stored is None:
-        expected = unstored()
+        expected = initial_password()
         return expected is not None and hmac.compare_digest(_bytes(expected), _bytes(text))
     if len(text) not in LENGTH or not header_value(text):
         return False
-    return _verdicts().get(stored, text)
+    return _verifications().get(stored, text)
 
 
-def unstored() -> str | None:
+def initial_password() -> str | None:
     """The password that counts while none is stored; None when there is none."""
     configured = settings()
     return configured.admin_password or (DEVELOPMENT_PASSWORD if configured.development else None)
@@ -65,15 +65,15 @@ def check_configured() -> None:
     configured = settings().admin_password
     if configured and (error := error_of(configured)):
         raise ConfigurationError(f"PIPELINE_ADMIN_PASSWORD {error}")
-    if unstored() is None:
+    if initial_password() is None:
         raise ConfigurationError(
             "There is no admin password: set PIPELINE_ADMIN_PASSWORD, or change the password in a development run; "
             f'"{DEVELOPMENT_PASSWORD}" counts only where `pipeline up` listens on a loopback address'
         )
 
 
-class Verdicts:
-    """Whether texts were the password, remembered for a while: argon2 is slow on purpose, and every request asks.
+class VerificationCache:
+    """Whether texts were the password, cached for a while: argon2 is slow on purpose, and every request asks.
 
     A verdict counts for one stored hash, so for one version of the password. The texts themselves are not kept.
     """
@@ -82,35 +82,35 @@ class Verdicts:
         self._seconds = seconds
         self._most = most
         self._key = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
+        self._entries: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
         self._lock = threading.Lock()
         self._hashing = threading.Lock()
 
     def get(self, hash: str, text: str) -> bool:
-        """The verdict on `text`, by argon2 when none is remembered."""
+        """The verdict on `text`, by argon2 when none is cached."""
         mark = hmac.digest(self._key, hash.encode() + _bytes(text), "sha256")
-        if (verdict := self._remembered(mark)) is not None:
+        if (verdict := self._cached(mark)) is not None:
             return verdict
         # One at a time: of many requests that come with a new password at once, the first finds out for all.
         with self._hashing:
-            if (verdict := self._remembered(mark)) is not None:
+            if (verdict := self._cached(mark)) is not None:
                 return verdict
             verdict = _verify(hash, text)
             with self._lock:
-                self._known[mark] = (verdict, time.monotonic() + self._seconds)
-                while len(self._known) > self._most:
-                    self._known.popitem(last=False)
+                self._entries[mark] = (verdict, time.monotonic() + self._seconds)
+                while len(self._entries) > self._most:
+                    self._entries.popitem(last=False)
             return verdict
 
-    def _remembered(self, mark: bytes) -> bool | None:
+    def _cached(self, mark: bytes) -> bool | None:
         with self._lock:
-            verdict, until = self._known.get(mark, (False, 0.0))
+            verdict, until = self._entries.get(mark, (False, 0.0))
         return verdict if time.monotonic() < until else None
 
 
 @part
-def _verdicts() -> Verdicts:
-    return Verdicts()
+def _verifications() -> VerificationCache:
+    return VerificationCache()
 
 
 def _verify(hash: str, text: str) -> bool:

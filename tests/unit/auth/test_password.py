@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pipeline_core.auth import password
-from pipeline_core.auth.password import Verdicts, error_of, hashed, looks_like_token
+from pipeline_core.auth.password import VerificationCache, error_of, hashed, looks_like_token
 from tests.waiting import HANG_SECONDS
 
 
@@ -42,7 +42,7 @@ def test_a_verdict_is_remembered_for_its_time_and_its_hash(monkeypatch: pytest.M
     now = [100.0]
     monkeypatch.setattr(password, "_verify", verify)
     monkeypatch.setattr(password.time, "monotonic", lambda: now[0])
-    verdicts = Verdicts(seconds=60)
+    verdicts = VerificationCache(seconds=60)
     assert verdicts.get("hash 1", "right")
     assert not verdicts.get("hash 1", "wrong")
     assert verdicts.get("hash 1", "right")
@@ -69,22 +69,22 @@ def test_many_who_ask_at_once_wait_for_one_answer(monkeypatch: pytest.MonkeyPatc
         return verdicts.get("hash", "right")
 
     monkeypatch.setattr(password, "_verify", verify)
-    verdicts = Verdicts()
+    verdicts = VerificationCache()
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(8)))
     assert asked == ["right"]
 
 
-def test_only_so_many_verdicts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_verdicts_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(password, "_verify", lambda hash, text: False)
-    verdicts = Verdicts(most=3)
+    verdicts = VerificationCache(most=3)
     for index in range(10):
         verdicts.get("hash", str(index))
-    assert len(verdicts._known) == 3
+    assert len(verdicts._entries) == 3
 
 
 def test_what_is_stored_of_a_password_is_an_argon2_hash_that_verifies() -> None:
     stored = hashed("correct horse")
     assert stored.startswith("$argon2id$")
-    assert Verdicts().get(stored, "correct horse")
-    assert not Verdicts().get(stored, "incorrect horse")
+    assert VerificationCache().get(stored, "correct horse")
+    assert not VerificationCache().get(stored, "incorrect horse")

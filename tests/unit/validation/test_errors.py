@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_core.errors import MissingParameter, WrongParameter
+from pipeline_core.validation.errors import Path, ValidationErrors, join_path, path_text
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), "."),
+        (("spec", "roles", 0, "name"), "spec.roles[0].name"),
+        (("plugins", 3), "plugins[3]"),
+        (("metadata", "labels", "a/b"), 'metadata.labels["a/b"]'),
+        (("args", "--day", "type"), "args.--day.type"),
+        (("my-flow", "tasks", 0), "my-flow.tasks[0]"),
+        (("", "0", "a.b"), '[""]["0"]["a.b"]'),
+        (("\x00", "\ud800"), '["\\u0000"]["\\ud800"]'),
+    ],
+)
+def test_paths_have_one_notation(path: Path, text: str) -> None:
+    assert path_text(path) == text
+    text.encode()
+
+
+@given(st.lists(st.text(max_size=4) | st.integers(0, 9)), st.lists(st.text(max_size=4) | st.integers(0, 9)))
+def test_a_path_can_be_written_in_parts(front: list[str | int], back: list[str | int]) -> None:
+    assert join_path(join_path("", *front), *back) == join_path("", *front, *back)
+
+
+def test_the_first_error_decides_the_class_and_all_are_told_by_path() -> None:
+    errors = ValidationErrors()
+    errors.raise_any()
+    assert not errors
+    errors.add("a", "is required", MissingParameter)
+    errors.adopt(WrongParameter("b", errors={"b": ["one", "two"], "a": ["three"]}))
+    with pytest.raises(MissingParameter) as caught:
+        errors.raise_any()
+    assert caught.value.message == "a: is required (and 3 more)"
+    assert caught.value.errors == {"a": ["is required", "three"], "b": ["one", "two"]}
+    assert errors.sentence(" ") == "a is required (and 3 more)"
