@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +16,6 @@ from tests.waiting import HANG_SECONDS
 ROOT = Path(__file__).resolve().parents[1]
 KUSTOMIZE = ROOT / "docker" / "kustomize"
 Manifest = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class WorkerCommand:
-    """What tells one Celery worker from another."""
-
-    queues: tuple[str, ...]
-    concurrency: str
-    options: frozenset[str]
-
-
-def worker_command(words: Iterable[object]) -> WorkerCommand | None:
-    """What a command line says of a Celery worker; None when it is of something else."""
-    command = [str(word) for word in words]
-    if "worker" not in command:
-        return None
-    value = dict(itertools.pairwise(command))
-    options = frozenset(word for word in command if word.startswith("--") and not word.startswith("--loglevel"))
-    return WorkerCommand(tuple(value["-Q"].split(",")), value["-c"], options)
 
 
 def documents(*files: Path) -> list[Manifest]:
