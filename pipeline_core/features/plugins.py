@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import Delivery, DeliveryStatus, Feature, Plugin
 from pipeline_core.features.definition import PluginDefinition
+from pipeline_core.plugins.network import origin
 from pipeline_core.plugins.types import PluginType
 
 Numbered = Row[Plugin, Feature, int]
@@ -44,6 +45,11 @@ def replace(session: Session, feature: Feature, definitions: Collection[PluginDe
     renamed = {former[d.type].key: d.key(feature.name, feature.author) for d in definitions if d.type in former}
     _readdress_deliveries(session, renamed)
     drop_deliveries(session, [plugin.key for plugin in former.values() if plugin.key not in renamed], now)
+
+
+def origins(session: Session, feature: Feature) -> frozenset[str]:
+    """The origins of the feature's plugins as they are stored."""
+    return frozenset(map(origin, session.scalars(select(Plugin.call_address).where(Plugin.feature_id == feature.id))))
 
 
 def drop_deliveries(session: Session, keys: Collection[str], now: datetime) -> None:

@@ -6,6 +6,7 @@ changed anything. Privileges are the caller's to check; who owns a feature is ch
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -27,8 +28,9 @@ from pipeline_core.features.definition import (
     PluginOrder,
     parse_type,
 )
+from pipeline_core.plugins.network import origin
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.validation.errors import ValidationErrors
+from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import shown, storable
 
 
@@ -40,15 +42,18 @@ def require_owner(session: Session, name: object, actor: Actor) -> None:
 def register(session: Session, definition: FeatureDefinition, actor: Actor) -> None:
     """Register a feature, or put it in the place of the one of that name.
 
-    Raises Forbidden when the name is someone else's, and WrongParameter when a stored secret is meant and there is none;
-    then nothing of it is kept.
+    Raises Forbidden when the name is someone else's, and WrongParameter when a stored secret is meant and there is none, or
+    when it would be used for an origin that it was not given for; then nothing of it is kept.
     """
     registry = _lock(session)
     moment = now()
     feature = _find(session, definition.name)
     _refuse_strangers(feature, actor)
+    former = plugins.origins(session, feature) if feature else frozenset()
     _require_kept("authorization", definition.authorization, feature.authorization if feature else "")
     _require_kept("signingSecret", definition.signing_secret, feature.signing_secret if feature else "")
+    _require_known_origins("authorization", definition.authorization, definition, former)
+    _require_known_origins("signingSecret", definition.signing_secret, definition, former)
     before = detail(session, feature.name) if feature else None
     if feature is None:
         feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=moment)
@@ -200,6 +205,19 @@ def _require_kept(field: str, given: str, stored: str) -> None:
     if given == SECRET_SET and not stored:
         problem = f'"{SECRET_SET}" stands for one that is stored, and none is; give the value itself'
         raise WrongParameter(f"{field}: {problem}", errors={field: [problem]})
+
+
+def _require_known_origins(field: str, given: str, definition: FeatureDefinition, former: Collection[str]) -> None:
+    """A stored secret was given for the origins that the feature has had: whoever names another one has to know it."""
+    if given != SECRET_SET:
+        return
+    for index, plugin in enumerate(definition.plugins):
+        if (new := origin(plugin.address)) not in former:
+            problem = (
+                f'"{SECRET_SET}" stands for one that was not given for {new}, '
+                f"where {join_path('plugins', index, 'callAddress')} is; give the value itself"
+            )
+            raise WrongParameter(f"{field}: {problem}", errors={field: [problem]})
 
 
 def _describe(feature: Feature, definition: FeatureDefinition, now: datetime) -> None:

@@ -97,6 +97,12 @@ def check_address(url: str, networks: Sequence[Network] = (), field: str = "call
         raise WrongParameter(f"{field} {problem}", errors={field: [problem]})
 
 
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL that `check_address` accepts, in one spelling: `https://host:443`."""
+    parts = parse_url(url)
+    return f"{parts.scheme}://{parts.host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
 def _address_problem(url: str, networks: Sequence[Network]) -> str | None:
     if _BLANKS.search(url):
         return "must not contain blanks, control characters or backslashes"

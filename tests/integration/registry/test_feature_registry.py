@@ -25,6 +25,7 @@ from pipeline_core.errors import (
 )
 from pipeline_core.features import registry, snapshot
 from pipeline_core.features.definition import FeatureDefinition, PluginOrder
+from pipeline_core.plugins.network import origin
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import restart
 
@@ -546,6 +547,32 @@ def test_a_secret_that_is_not_stored_cannot_be_kept() -> None:
         pytest.raises(WrongParameter, match='signingSecret: "set" stands for one that is stored'),
     ):
         registry.register(session, read(feature("new", signingSecret="set")), ADMIN)
+
+
+@pytest.mark.parametrize("field", ["authorization", "signingSecret"])
+@pytest.mark.parametrize("address", ["http://other/gate", "https://a/gate", "http://a:8080/gate"])
+def test_a_stored_secret_is_not_used_for_another_origin(field: str, address: str) -> None:
+    value = {"authorization": "Bearer x", "signingSecret": SECRET}[field]
+    register(feature("a", "AccessGate", "LifeHook", **{field: value}))
+    moved = feature("a", "AccessGate", "LifeHook", **{field: "set"})
+    moved["plugins"][1]["callAddress"] = address
+    for actor in (ALICE, ADMIN):
+        with pytest.raises(WrongParameter) as caught:
+            register(moved, actor=actor)
+        assert list(caught.value.errors) == [field]
+        assert origin(address) in caught.value.message
+        assert "plugins[1].callAddress" in caught.value.message
+    assert detail("a")["plugins"][1]["callAddress"] == "http://a/LifeHook"
+    register(moved | {field: value})
+    register(moved)
+
+
+def test_a_stored_secret_is_kept_where_another_path_or_spelling_names_the_same_origin() -> None:
+    register(feature("a", authorization="Bearer x"))
+    moved = feature("a", authorization="set")
+    moved["plugins"][0]["callAddress"] = "HTTP://A:80/another?path"
+    register(moved)
+    assert detail("a")["authorization"] == "set"
 
 
 def test_rotation_leaves_secrets_that_the_first_key_alone_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
