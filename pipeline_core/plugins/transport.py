@@ -153,8 +153,14 @@ class _TimedResponse(http.client.HTTPResponse):
         self.fp = io.BufferedReader(self._source, _BLOCK)
 
     def begin(self) -> None:
-        """Headers that are cut off would otherwise pass for headers that are complete."""
+        """Read past interim answers (1xx): the standard library does so with 100 only. 101 is final, and was not asked for.
+
+        Headers that are cut off would otherwise pass for headers that are complete.
+        """
         super().begin()
+        while 100 <= self.status < 200 and self.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
+            self.headers = self.msg = None  # type: ignore[assignment]
+            super().begin()
         if self._source.ended:
             raise http.client.IncompleteRead(b"")
 

@@ -136,10 +136,21 @@ def _flaky(handler: _Handler) -> None:
         handler.reply(b'{"decision": "pass"}')
 
 
+def _interim(*statuses: int) -> Callable[[_Handler], None]:
+    def behave(handler: _Handler) -> None:
+        for status in statuses:
+            handler.send(f"HTTP/1.1 {status} Soon\r\nLink: </a>\r\nContent-Length: 3\r\n\r\n".encode())
+        handler.reply(b'{"decision": "pass"}')
+
+    return behave
+
+
 _ZEROS = gzip.compress(b"0" * (64 * MEBIBYTE))
 
 BEHAVIOURS: dict[str, Callable[[_Handler], bool | None]] = {
     "pass": lambda handler: handler.reply(b'{"decision": "pass"}'),
+    **{f"interim-{status}": _interim(status) for status in (100, 101, 102, 103, 199)},
+    "interim-many": _interim(100, 103, 103, 102, 199),
     "whole": lambda handler: handler.reply(b" " * (8 * MEBIBYTE)),
     "chunked": lambda handler: handler.send(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
@@ -153,6 +164,7 @@ BEHAVIOURS: dict[str, Callable[[_Handler], bool | None]] = {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000
     ),
     "drip-continue": lambda handler: handler.drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    "drip-hints": lambda handler: handler.drip(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 1000),
     "drip-error": lambda handler: handler.drip(b"x" * 9999, b"HTTP/1.1 500 No\r\nContent-Length: 9999\r\n\r\n"),
     "500": lambda handler: handler.reply(b"Traceback\n\x1b[31m" + b"x" * MEBIBYTE, "500 Internal Server Error"),
     "204": lambda handler: handler.send(b"HTTP/1.1 204 No Content\r\n\r\n"),
@@ -167,6 +179,7 @@ BEHAVIOURS: dict[str, Callable[[_Handler], bool | None]] = {
     "closed-in-headers": _closed(b"HTTP/1.1 200 OK\r\nContent-"),
     "closed-between-headers": _closed(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"),
     "until-closed": _closed(b"HTTP/1.1 200 OK\r\n\r\nhello world"),
+    "closed-after-hints": _closed(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
     "closed-in-body": _closed(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
     "closed-in-chunk": _closed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n{"),
     "not-http": _closed(b"\x00\x01 what is this\r\n\r\n"),

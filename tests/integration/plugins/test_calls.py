@@ -83,7 +83,14 @@ def test_a_plugin_that_is_back_at_the_third_attempt_has_answered(call: Caller, p
     assert len({asked.headers["idempotency-key"] for asked in plugin.asked}) == 1
 
 
-@pytest.mark.parametrize("path", ["hang", "drip-headers", "drip-body", "drip-chunks", "drip-continue"])
+@pytest.mark.parametrize("path", ["interim-100", "interim-102", "interim-103", "interim-199", "interim-many"])
+def test_interim_answers_are_read_past(call: Caller, plugin: Plugin, path: str) -> None:
+    for _ in range(2):
+        assert call(plugin.url(path)).body == b'{"decision": "pass"}'
+    assert plugin.connections == 1
+
+
+@pytest.mark.parametrize("path", ["hang", "drip-headers", "drip-body", "drip-chunks", "drip-continue", "drip-hints"])
 def test_a_plugin_that_hangs_or_drips_is_cut_off_at_its_timeout(call: Caller, plugin: Plugin, path: str) -> None:
     started = time.monotonic()
     with pytest.raises(PluginUnavailable, match=r"no answer within 0\.4 s"):
@@ -135,7 +142,15 @@ def test_a_huge_answer_is_not_held_in_memory(call: Caller, plugin: Plugin, path:
 
 
 @pytest.mark.parametrize(
-    "path", ["closed-at-once", "closed-in-headers", "closed-between-headers", "closed-in-body", "closed-in-chunk"]
+    "path",
+    [
+        "closed-at-once",
+        "closed-in-headers",
+        "closed-between-headers",
+        "closed-after-hints",
+        "closed-in-body",
+        "closed-in-chunk",
+    ],
 )
 def test_a_plugin_that_closes_the_connection_is_tried_again(call: Caller, plugin: Plugin, path: str) -> None:
     with pytest.raises(PluginUnavailable, match="closed before the answer was complete") as caught:
@@ -149,6 +164,7 @@ def test_a_plugin_that_closes_the_connection_is_tried_again(call: Caller, plugin
     [
         ("500", r"status 500: Traceback \[31mx+…"),
         ("204", "status 204"),
+        ("interim-101", "status 101"),
         ("redirect", "status 302: redirects are not followed"),
         ("large", "larger than 8 MiB"),
         ("bomb", "larger than 8 MiB"),
