@@ -1,14 +1,14 @@
-"""The REST API: HTTP over what `pipeline_core` knows and decides, and nothing of its own.
+"""The REST API: the HTTP layer over `pipeline_core`, without decisions of its own.
 
 - `app`: `create_app` makes the Flask application, `wsgi.app` is one to serve
-- `auth`: whose token a request carries, and the limit on guessing
-- `blueprint`: declaring operations, and the checks of a request, in one order
-- `envelope`: the form of every answer, and the one place where errors become HTTP statuses
-- `openapi`: what an operation declares, and the document made of it
-- `paging`, `streaming`: pages of lists, and answers that are text as it comes
+- `auth`: authentication by token, and the limit on failed attempts
+- `blueprint`: declares operations, and checks each request in a fixed order
+- `envelope`: the JSON of every response, and the one mapping from errors to HTTP statuses
+- `openapi`: what an operation declares, and the OpenAPI document generated from it
+- `paging`, `streaming`: pages of lists, and streamed plain text
 - `resources`: the routes, a module for each noun
-- `schemas`: the forms of queries, bodies and payloads
+- `schemas`: the schemas of queries, bodies and payloads
 
-Queries and bodies are read by their schemas, and by nothing else: the core is given checked values. A payload is plain JSON
-that the core's reading functions give, beside the rows that it shows; its schema only describes it.
+Queries and bodies are parsed by their schemas alone: the core is given checked values. A payload is plain JSON that the
+core's query functions return; its schema only documents it.
 """

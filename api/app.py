@@ -27,7 +27,7 @@ _USABLE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class Application(Flask):
-    """Flask, with what it answers by itself in the form of all other answers."""
+    """Flask, whose automatic answer to OPTIONS has the envelope of all other responses."""
 
     def make_default_options_response(self) -> Response:
         response = envelope.success()
@@ -56,22 +56,22 @@ def create_app() -> Flask:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies, x_prefix=proxies
         )
-    # What this process decides, workers learn of at once.
+    # Wake-ups of this process's transactions are published after each commit.
     publish.install()
     return app
 
 
 def check_startup() -> None:
-    """Raises ConfigurationError when this process must not serve: nobody could log in as admin, or anybody could.
+    """Raises ConfigurationError when this process must not serve: no admin password is set, or everybody knows it.
 
-    While the database is away there is nothing to check, and nothing that could be served either.
+    While the database is unavailable the check is skipped: no request could be served either.
     """
     with suppress(Unavailable), transaction() as session:
         tokens.check_startup(session)
 
 
 def _begin() -> None:
-    """Take over the request's ID from whoever sent it, or make one: it is in every log line that the request causes."""
+    """Use the client's request ID, or make one: it is in every log line of the request."""
     sent = request.headers.get(REQUEST_ID, "")
     g.request_id = sent if _USABLE_ID.fullmatch(sent) else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
@@ -79,7 +79,7 @@ def _begin() -> None:
 
 
 def _end(response: Response) -> Response:
-    """What every answer carries."""
+    """Set the headers that every response has."""
     response.headers[REQUEST_ID] = g.request_id
     response.headers["X-Content-Type-Options"] = "nosniff"
     if request.path.startswith("/v1"):

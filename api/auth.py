@@ -1,4 +1,4 @@
-"""Who is asking: the token of a request, and the limit on guessing."""
+"""Authentication: the token of a request, and the limit on failed attempts."""
 
 from __future__ import annotations
 
@@ -20,66 +20,66 @@ from pipeline_core.database import connected
 from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
 
 ADMIN: Final = "admin"
-"""Stands where a privilege stands, for what only the admin may do."""
+"""Declared in place of a privilege for what only the admin may do."""
 
 Needed = Privilege | Literal["admin"]
 
 WINDOW_SECONDS = 60.0
-"""The span within which failures are counted."""
-ADDRESSES = 10_000
-"""Addresses and credentials that are remembered; the longest unseen is forgotten first."""
+"""The window within which failures are counted."""
+MAX_ENTRIES = 10_000
+"""How many addresses, and how many accepted credentials, are kept; the least recently used is dropped first."""
 
 
 class FailureLimit:
-    """Counts invalid credentials by address, of which so many may come within `WINDOW_SECONDS`.
+    """Blocks an address that has sent too many invalid credentials within `WINDOW_SECONDS`.
 
-    A blocked address is not heard any more, so that it cannot make the server hash its guesses; only credentials that
-    have worked before are, so that nobody is locked out by someone behind the same address.
+    The credentials of a blocked address are refused without being hashed and compared, except those that were accepted
+    before: so nobody is locked out by somebody else behind the same address.
     """
 
     def __init__(self, failures: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = failures
+        self._allowed = failures
         self._clock = clock
         self._lock = threading.Lock()
         self._key = secrets.token_bytes(32)
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
-        self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._refused: OrderedDict[str, deque[float]] = OrderedDict()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
 
     def check(self, address: str, credential: str) -> None:
-        """Raises TooManyFailures when the address is blocked and the credential is not one that has worked."""
-        failures = self._failures.get(address)
-        if not failures or len(failures) < self._most:
+        """Raises TooManyFailures when the address is blocked and the credential was not accepted before."""
+        failures = self._refused.get(address)
+        if not failures or len(failures) < self._allowed:
             return
         with self._lock:
             left = failures[0] + WINDOW_SECONDS - self._clock()
-            if left > 0 and self._digest(credential) not in self._known:
+            if left > 0 and self._digest(credential) not in self._accepted:
                 raise TooManyFailures(
                     f"Too many requests with an invalid token came from {address}.", retry_after=int(left) + 1
                 )
 
-    def failed(self, address: str, credential: str) -> None:
-        """Note a credential that was refused."""
+    def refused(self, address: str, credential: str) -> None:
+        """Count a credential that was refused."""
         with self._lock:
-            self._known.pop(self._digest(credential), None)
-            # The newest are enough: the oldest of them says how long the block lasts.
-            self._failures.setdefault(address, deque(maxlen=self._most)).append(self._clock())
-            self._failures.move_to_end(address)
-            _trim(self._failures)
+            self._accepted.pop(self._digest(credential), None)
+            # Only the newest are kept: the block ends when the oldest of them leaves the window.
+            self._refused.setdefault(address, deque(maxlen=self._allowed)).append(self._clock())
+            self._refused.move_to_end(address)
+            _trim(self._refused)
 
-    def worked(self, credential: str) -> None:
-        """Note a credential that was accepted."""
+    def accepted(self, credential: str) -> None:
+        """Remember a credential that was accepted."""
         digest = self._digest(credential)
-        if digest not in self._known:
+        if digest not in self._accepted:
             with self._lock:
-                self._known[digest] = None
-                _trim(self._known)
+                self._accepted[digest] = None
+                _trim(self._accepted)
 
     def _digest(self, credential: str) -> bytes:
         return hmac.digest(self._key, credential.encode("utf-8", "replace"), hashlib.sha256)
 
 
 def authenticate(limit: FailureLimit) -> Actor:
-    """The bearer of the request's token. Raises Unauthenticated or TooManyFailures."""
+    """The actor whose token the request carries. Raises Unauthenticated or TooManyFailures."""
     credential = _credential()
     address = request.remote_addr or ""
     limit.check(address, credential)
@@ -87,9 +87,9 @@ def authenticate(limit: FailureLimit) -> Actor:
         with connected() as connection:
             actor = tokens.authenticate(connection, credential, address=address, request_id=g.request_id)
     except Unauthenticated:
-        limit.failed(address, credential)
+        limit.refused(address, credential)
         raise
-    limit.worked(credential)
+    limit.accepted(credential)
     return actor
 
 
@@ -113,5 +113,5 @@ def _credential() -> str:
 
 
 def _trim(memory: OrderedDict[str, deque[float]] | OrderedDict[bytes, None]) -> None:
-    while len(memory) > ADDRESSES:
+    while len(memory) > MAX_ENTRIES:
         memory.popitem(last=False)

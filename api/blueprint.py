@@ -1,5 +1,5 @@
-"""Declaring routes: one call says who may use an operation, what it takes and what it answers, for the check and for the
-OpenAPI document alike. Requests are checked here, in one order, and their JSON is read strictly."""
+"""Declares operations: `Blueprint.operation` names the privilege, the body, the query and the payload, for the checks and
+for the OpenAPI document alike. Requests are checked here, in a fixed order, and their JSON is parsed strictly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from api import auth, envelope, openapi
-from api.openapi import Operation, Takes
+from api.openapi import Operation, RequestBody
 from api.paging import Page
 from api.schemas.fields import Query
 from pipeline_core.auth.actor import SYSTEM, Actor
@@ -24,11 +24,11 @@ from pipeline_core.errors import NotFound, TooLarge, UnsupportedMediaType, Wrong
 from pipeline_core.validation.texts import shown, storable
 
 LIMIT = "failure_limit"
-"""Where the application keeps its `auth.FailureLimit`."""
+"""The key of the application's `auth.FailureLimit` in `app.extensions`."""
 
 MAX_BYTES = 4 * 1024 * 1024
 READ_BYTES = MAX_BYTES + 1
-"""What is read at most: a body of unknown length is cut off there without a word, so one byte more tells."""
+"""Werkzeug truncates a body of unknown length here silently: one byte more than allowed shows that it was too large."""
 MEDIA_TYPE = "application/json"
 _TOO_LARGE = f"The request's body is larger than {MAX_BYTES} bytes."
 
@@ -37,7 +37,7 @@ View = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that has passed its checks. `body` is what the operation's schema has read."""
+    """A request that has passed its checks. `body` is what the operation's schema made of it, `raw` its bytes."""
 
     actor: Actor
     query: Mapping[str, Any] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class Blueprint(flask_smorest.Blueprint):
     """A flask-smorest blueprint whose operations are declared with `operation`."""
 
     def operation(self, method: str, path: str, **declared: Any) -> Callable[[View], View]:
-        """Make a function of a `Call` and the path's parameters the view of an operation.
+        """Decorator: makes a function of a `Call` and the path's parameters the view of an operation.
 
-        `declared` are the fields of `Operation`. What the view returns becomes the payload (None: no payload), a `Page`
-        its items and headers; a Response goes out as it is.
+        `declared` are the fields of `Operation`. The view returns the payload (None: no payload), a `Page`, which gives
+        the payload and the paging headers, or a Response, which is sent unchanged.
         """
         operation = Operation(method, **declared)
 
@@ -72,13 +72,13 @@ class Blueprint(flask_smorest.Blueprint):
 
 
 def _check(operation: Operation, query: Query, path_values: Mapping[str, str]) -> Call:
-    """The request's checks, in the one order: who, may they, the body's size and type, the body and query, the path."""
+    """Check a request, in this order: token, privilege, size and type of the body, body, query, path."""
     actor = SYSTEM
     if operation.needs is not None:
         actor = auth.authenticate(current_app.extensions[LIMIT])
         auth.require(actor, operation.needs)
     raw = read_body() if operation.has_body else b""
-    document = _body(raw, operation.takes, actor)
+    document = _body(raw, operation.body, actor)
     parameters = query.read(request.args)
     for name, value in path_values.items():
         if not storable(value):
@@ -88,18 +88,18 @@ def _check(operation: Operation, query: Query, path_values: Mapping[str, str]) -
     return Call(actor, parameters, document, raw)
 
 
-def _body(raw: bytes, takes: Takes | None, actor: Actor) -> Any:
-    optional = takes is None or not takes.required
+def _body(raw: bytes, body: RequestBody | None, actor: Actor) -> Any:
+    optional = body is None or not body.required
     document = {} if optional and not raw else parse_body(raw)
-    if takes:
-        return takes.read(document, actor)
+    if body:
+        return body.read(document, actor)
     if document != {}:
         raise WrongParameter("This operation takes no body.")
     return None
 
 
 def read_body() -> bytes:
-    """The request's body as it came. Raises TooLarge, and UnsupportedMediaType unless it says that it is plain JSON."""
+    """The bytes of the request's body. Raises TooLarge, and UnsupportedMediaType unless its headers declare plain JSON."""
     try:
         raw = request.get_data(cache=False)
     except RequestEntityTooLarge:
@@ -112,7 +112,7 @@ def read_body() -> bytes:
 
 
 def parse_body(raw: bytes) -> Any:
-    """The JSON document in `raw`, its keys in their order.
+    """The JSON document in `raw`, with the order of its keys.
 
     Raises WrongParameter for whatever `strict_json.parse` refuses.
     """

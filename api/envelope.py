@@ -32,17 +32,17 @@ STATUS: Mapping[type[PipelineError], int] = {
     errors.Unavailable: 503,
     ClusterUnavailable: 503,
 }
-"""A class stands for those below it that are not named themselves; any other error is a 500."""
+"""A class counts for its subclasses that are not listed themselves; any other error is a 500."""
 
 RETRY_SECONDS = 5
-"""When to ask again if nothing says better."""
+"""`Retry-After` of errors that have no `retry_after` of their own."""
 
 SUCCESS = "The operation succeeded."
-OUR_FAULT = "Something went wrong on the server's side; its log has more under this answer's X-Request-ID."
+INTERNAL_ERROR_TEXT = "Something went wrong on the server's side; its log has more under this answer's X-Request-ID."
 
 _DUMP = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
-# What the framework says of requests that reach no view.
+# Code and message for werkzeug's errors, by status: those of requests that reach no view.
 _HTTP_ERRORS: Mapping[int, tuple[Code, str]] = {
     404: (Code.OPERATION_TARGET_NOT_FOUND, "There is no route {path}."),
     405: (Code.UNSUPPORTED_OPERATION, "{path} does not take the method {method}."),
@@ -52,12 +52,12 @@ _HTTP_ERRORS: Mapping[int, tuple[Code, str]] = {
 
 
 def status_of(error: PipelineError) -> int:
-    """The HTTP status that says what this error says."""
+    """The HTTP status of this error."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
 def success(payload: Any = None) -> Response:
-    """The answer of something that was done; None is no payload."""
+    """The response to a request that succeeded; None: no payload."""
     body: dict[str, Any] = {"code": Code.OPERATION_SUCCEEDED, "msg": SUCCESS}
     if payload is not None:
         body["payload"] = payload
@@ -65,20 +65,20 @@ def success(payload: Any = None) -> Response:
 
 
 def failure(error: Exception) -> Response:
-    """The answer of something that was not done. What is not the user's to know is logged and not told."""
+    """The response to a request that failed. Unexpected errors are logged, and their text is not sent."""
     if isinstance(error, PipelineError):
         return _refusal(error)
     if isinstance(error, HTTPException):
         return _http_failure(error)
     log.error("request failed", exc_info=error, method=request.method, path=request.path)
-    return _response({"code": Code.INTERNAL_ERROR, "msg": OUR_FAULT}, 500)
+    return _response({"code": Code.INTERNAL_ERROR, "msg": INTERNAL_ERROR_TEXT}, 500)
 
 
 def _refusal(error: PipelineError) -> Response:
     status = status_of(error)
     if status == 500:
         log.error("request failed", exc_info=error, method=request.method, path=request.path)
-        return _response({"code": Code.INTERNAL_ERROR, "msg": OUR_FAULT}, 500)
+        return _response({"code": Code.INTERNAL_ERROR, "msg": INTERNAL_ERROR_TEXT}, 500)
     body: dict[str, Any] = {"code": error.code, "msg": error.message}
     if error.errors:
         body["errors"] = error.errors
@@ -93,7 +93,9 @@ def _refusal(error: PipelineError) -> Response:
 def _http_failure(error: HTTPException) -> Response:
     status = error.code or 500
     fallback = Code.WRONG_PARAM if status < 500 else Code.INTERNAL_ERROR
-    code, text = _HTTP_ERRORS.get(status, (fallback, OUR_FAULT if status >= 500 else error.description or error.name))
+    code, text = _HTTP_ERRORS.get(
+        status, (fallback, INTERNAL_ERROR_TEXT if status >= 500 else error.description or error.name)
+    )
     if status in _HTTP_ERRORS:
         text = text.format(path=shown(request.path)[1:-1], method=request.method)
     response = _response({"code": code, "msg": text}, status)
@@ -103,5 +105,5 @@ def _http_failure(error: HTTPException) -> Response:
 
 
 def _response(body: dict[str, Any], status: int) -> Response:
-    # A message may quote what a client sent, and that may be half a character.
+    # A message may quote what a client sent, lone surrogates included.
     return Response(_DUMP(body).encode("utf-8", "replace"), status, mimetype="application/json")

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what all operations have in common, and what each declares."""
+"""The OpenAPI document: the parts common to all operations, and what each declares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.errors import Code
 
 Shape = type[Schema] | Mapping[str, Any]
-"""A form of JSON: a schema, or JSON Schema (in which schemas may stand, too)."""
+"""A JSON type: a marshmallow schema, or a JSON Schema, whose values may be marshmallow schemas."""
 
 ASSETS = "docs_asset"
 """The endpoint that serves Swagger UI's own files."""
@@ -35,7 +35,7 @@ fields were wrong; streamed logs are plain text. Checks come in this order: 401,
 work with and without a trailing slash.
 """
 
-REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
+ERROR_RESPONSES: Mapping[int, tuple[str, str, Code, str]] = {
     400: (
         "BadRequest",
         "A field or parameter is missing (`LACK_OF_PARAM`), wrong (`WRONG_PARAM`), or names an unknown plugin type.",
@@ -80,7 +80,7 @@ REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
         Code.PERMISSION_DENIED,
         "Too many requests with an invalid token came from 192.0.2.7.",
     ),
-    500: ("InternalError", "The service's own fault.", Code.INTERNAL_ERROR, envelope.OUR_FAULT),
+    500: ("InternalError", "The service's own fault.", Code.INTERNAL_ERROR, envelope.INTERNAL_ERROR_TEXT),
     503: (
         "Unavailable",
         "Something that the service needs is away; nothing was done.",
@@ -88,7 +88,7 @@ REFUSALS: Mapping[int, tuple[str, str, Code, str]] = {
         "The database is away; try again later.",
     ),
 }
-"""Each refusal's component, when it comes, and an example of its code and sentence."""
+"""By status: the name of the response component, its description, and an example of `code` and `msg`."""
 
 _REQUEST_ID = {"X-Request-ID": {"description": "The request's ID, in all log lines.", "schema": {"type": "string"}}}
 _RETRY_AFTER = {"Retry-After": {"description": "When to ask again, in seconds.", "schema": {"type": "integer"}}}
@@ -114,12 +114,12 @@ _ERROR = {
 
 
 @dataclass(frozen=True, slots=True)
-class Takes:
+class RequestBody:
     """The JSON body of an operation; `required` or not.
 
-    A body schema (or `Either` of several) documents the body and reads it; any other form only documents it, and the
-    operation is given the JSON as it came. `permit` raises Forbidden for what the actor may not do, by the fields that could
-    be read: it is asked before what is wrong with the others is told.
+    A body schema (or `Either` of several) documents and parses the body; any other schema only documents it, and the
+    operation is given the parsed JSON. `permit` raises Forbidden for what the actor may not do. It is given the fields that
+    are valid, and is called before the errors of the others are raised.
     """
 
     schema: Shape | Either
@@ -129,11 +129,11 @@ class Takes:
 
     @property
     def documented(self) -> Shape:
-        """The form for the document."""
+        """The schema for the OpenAPI document."""
         return self.schema.documented if isinstance(self.schema, Either) else self.schema
 
     def read(self, raw: Any, actor: Actor) -> Any:
-        """What the schema makes of parsed JSON. Raises Forbidden, or what `BodySchema.read` raises."""
+        """The value that the schema parses from JSON. Raises Forbidden, or what `BodySchema.read` raises."""
         schema = self.schema() if isinstance(self.schema, type) else self.schema
         if not isinstance(schema, BodySchema | Either):
             return raw
@@ -148,21 +148,21 @@ class Takes:
 class Operation:
     """What an operation declares.
 
-    `needs` is the privilege; None lets everyone in. `query` and `takes`, the body, are checked and read by their schemas.
-    For the document alone are `payload` (of one item, when
-    `paged`), `streams` (a media type instead of the envelope), `refusals` (statuses beyond those that any such operation
-    may answer), `parameters`, `headers` of the answer, `example`, and `links` (operations that go on with the answer, of
-    another blueprint as `blueprint.operation`: a path's parameter, and the payload's field for it).
+    `needs` is the privilege; None: no token is needed. `query` and `body` are checked and parsed by their schemas. The other
+    fields only document the operation: `payload` (of one item, when `paged`), `streams` (a media type in place of the
+    envelope), `error_statuses` (beyond those that every such operation may answer), `parameters`, `headers` of the response,
+    `example`, and `links`: by operation (`blueprint.operation` for one of another blueprint), the path parameter that takes
+    a field of the payload, and that field.
     """
 
     method: str
     needs: Needed | None
     query: type[Query] | None = None
-    takes: Takes | None = None
+    body: RequestBody | None = None
     payload: Shape | None = None
     paged: bool = False
     streams: str | None = None
-    refusals: Sequence[int] = ()
+    error_statuses: Sequence[int] = ()
     parameters: Sequence[Mapping[str, Any]] = ()
     headers: Mapping[str, Any] = field(default_factory=dict)
     example: Any = None
@@ -174,7 +174,7 @@ class Operation:
 
 
 class Api(flask_smorest.Api):
-    """The document, with the answers and security schemes of this service."""
+    """The OpenAPI document with the response components and security schemes of this service."""
 
     DEFAULT_ERROR_RESPONSE_NAME = None
 
@@ -183,7 +183,7 @@ class Api(flask_smorest.Api):
         components.schema("Error", _ERROR)
         components.security_scheme("token", {"type": "apiKey", "in": "header", "name": "token"})
         components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
-        for status, (name, description, code, text) in REFUSALS.items():
+        for status, (name, description, code, text) in ERROR_RESPONSES.items():
             headers = {**_REQUEST_ID, **(_RETRY_AFTER if status in (429, 503) else {})}
             content = {
                 "schema": {"$ref": "#/components/schemas/Error"},
@@ -199,7 +199,7 @@ class Api(flask_smorest.Api):
         return envelope.failure(error)
 
     def _openapi_json(self) -> Response:
-        # Behind a proxy, the paths stand below its own.
+        # Behind a proxy, the paths are below the proxy's prefix.
         document = {**self.spec.to_dict(), "servers": [{"url": request.root_path or "/"}]}
         return Response(json.dumps(document, indent=2, ensure_ascii=False), mimetype="application/json")
 
@@ -210,7 +210,7 @@ class Api(flask_smorest.Api):
 
 
 def make_api(app: Flask, version: str) -> Api:
-    """The document of this application, served at `/openapi.json` and, for people, at `/docs`."""
+    """The OpenAPI document of this application, served at `/openapi.json` and as Swagger UI at `/docs`."""
     app.config.update(
         API_TITLE="Pipeline",
         API_VERSION=version,
@@ -225,7 +225,7 @@ def make_api(app: Flask, version: str) -> Api:
 
 
 def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> dict[str, Any]:
-    """The OpenAPI operation object, with schemas yet to be resolved; `view`'s docstring describes it."""
+    """The OpenAPI operation object, with unresolved schemas; its description is `view`'s docstring."""
     description = load_info_from_docstring(view.__doc__).get("description")
     written: dict[str, Any] = {
         "operationId": f"{blueprint}_{view.__name__}",
@@ -233,16 +233,19 @@ def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> 
         "parameters": [dict(parameter) for parameter in operation.parameters],
         "responses": {
             200: _success(operation) | _links(operation, blueprint),
-            **{status: {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in _statuses(operation)},
+            **{
+                status: {"$ref": f"#/components/responses/{ERROR_RESPONSES[status][0]}"}
+                for status in _statuses(operation)
+            },
         },
     }
     if operation.query:
         written["parameters"].append({"in": "query", "schema": operation.query})
-    if takes := operation.takes:
-        content: dict[str, Any] = {"schema": takes.documented}
-        if takes.example is not None:
-            content["example"] = takes.example
-        written["requestBody"] = {"required": takes.required, "content": {"application/json": content}}
+    if body := operation.body:
+        content: dict[str, Any] = {"schema": body.documented}
+        if body.example is not None:
+            content["example"] = body.example
+        written["requestBody"] = {"required": body.required, "content": {"application/json": content}}
     if operation.needs is not None:
         written["security"] = [{"token": []}, {"bearer": []}]
         written["x-privilege"] = str(operation.needs)
@@ -261,7 +264,7 @@ def _statuses(operation: Operation) -> list[int]:
         usual |= {401, 403, 429}
     if operation.has_body:
         usual |= {413, 415}
-    return sorted(usual.union(operation.refusals))
+    return sorted(usual.union(operation.error_statuses))
 
 
 def _success(operation: Operation) -> dict[str, Any]:

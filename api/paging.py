@@ -1,4 +1,4 @@
-"""Pages of lists: which one is asked for, and the headers that say where it stands."""
+"""Pages of lists: limit and offset of a request, cursors, and the paging headers of a response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CURSOR = re.compile(r"(j[0-9a-z]{26})\.(\d{1,9})\.([01])")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list, as a view gives it back. `number` is None for a page that a cursor led to."""
+    """One page of a list, as a view returns it. `number` is None for a page that was requested by cursor."""
 
     items: Sequence[Any]
     total: Total
@@ -53,34 +53,34 @@ class Page:
         return found
 
 
-def slice_of(query: Mapping[str, Any]) -> tuple[int, int]:
+def limit_and_offset(query: Mapping[str, Any]) -> tuple[int, int]:
     """Limit and offset of the page that a query asks for."""
     size: int = query["pageSize"]
     return size, (query["pageNumber"] - 1) * size
 
 
 def page(items: Sequence[Any], counted: int, query: Mapping[str, Any]) -> Page:
-    """A page of a list of which `counted` were counted (`count_up_to`)."""
+    """A page of a list whose length was counted with `count_up_to`."""
     return Page(items, Total.of(counted), query["pageSize"], query["pageNumber"])
 
 
-def cut(items: Sequence[Any], query: Mapping[str, Any]) -> Page:
-    """The page asked for of a list that is there as a whole; the whole of it when the query does not ask for a page."""
+def page_or_all(items: Sequence[Any], query: Mapping[str, Any]) -> Page:
+    """The requested page of a list that is in memory; the whole list when the query requests no page."""
     if "pageSize" not in query and "pageNumber" not in query:
         return Page(items, Total(len(items)), max(len(items), 1))
     asked = {"pageSize": DEFAULT_SIZE, "pageNumber": 1, **query}
-    limit, offset = slice_of(asked)
+    limit, offset = limit_and_offset(asked)
     return Page(items[offset : offset + limit], Total(len(items)), asked["pageSize"], asked["pageNumber"])
 
 
-def write_cursor(last: str, total: Total) -> str:
-    """What leads to the page after the job `last`; it carries the total, so that it is counted only once."""
+def encode_cursor(last: str, total: Total) -> str:
+    """The cursor of the page after the job `last`. It contains the total, so that jobs are counted only once."""
     text = f"{last}.{total.count}.{int(total.exact)}"
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str) -> tuple[str, Total]:
-    """The last job of the page before, and the total. Raises WrongParameter unless `write_cursor` wrote it."""
+def decode_cursor(cursor: str) -> tuple[str, Total]:
+    """The last job of the previous page, and the total. Raises WrongParameter unless `encode_cursor` made the cursor."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, ValueError):

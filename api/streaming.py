@@ -1,4 +1,4 @@
-"""Answers that are text, line by line as it comes."""
+"""Plain text responses that are streamed line by line."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 BUSY_SECONDS = 30
-"""When to ask again after being told that there are too many followers."""
+"""`Retry-After` of the answer that there are too many followers."""
 
-SERVERS_SOCKETS = ("gunicorn.socket", "werkzeug.socket")
-"""Where WSGI servers put the connection; the WSGI standard knows none."""
+CONNECTION_KEYS = ("gunicorn.socket", "werkzeug.socket")
+"""Keys under which WSGI servers put the connection's socket into the environ; WSGI itself defines none."""
 
 IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 3
 
 
 def answer(lines: Callable[[], Iterator[str]], *, follow: bool) -> Response:
-    """The lines as an answer; an empty one is a sign of life. A follower takes one of this process's places until the answer
-    has ended.
+    """A response that streams the lines; an empty line is a keep-alive and is not sent. A follower occupies one of this
+    process's slots until the response has ended.
 
-    Raises Unavailable when there is none, and whatever the lines raise before the first of them: that can still be told in
-    the usual form.
+    Raises Unavailable when no slot is free, and whatever `lines` raises before its first line, so that such errors are
+    answered in the envelope.
     """
-    release = _follow() if follow else _nothing
+    release = _take_follower_slot() if follow else _no_slot
     try:
         rest = lines()
         first = next(rest, None)
     except BaseException:
         release()
         raise
-    response = Response(_text(first, rest, Reader(request.environ)), mimetype="text/plain")
+    response = Response(_text(first, rest, ClientConnection(request.environ)), mimetype="text/plain")
     response.call_on_close(release)
     return response
 
 
-def _text(first: str | None, rest: Iterator[str], reader: Reader) -> Iterator[bytes]:
-    """The answer's body. Signs of life are no text of it; they send its head, and are when to look for the reader."""
+def _text(first: str | None, rest: Iterator[str], connection: ClientConnection) -> Iterator[bytes]:
+    """The body. A keep-alive adds no text: it makes the server send the headers, and is when the connection is checked."""
     if first is not None:
         for line in itertools.chain((first,), rest):
-            if not line and reader.gone:
+            if not line and connection.closed:
                 return
             yield line.encode("utf-8", "replace")
 
 
-def _follow() -> Callable[[], None]:
-    """Take a place for followers; what is returned gives it back. Raises Unavailable."""
-    places = _places()
+def _take_follower_slot() -> Callable[[], None]:
+    """Occupy a follower slot, and return what releases it. Raises Unavailable."""
+    places = _follower_slots()
     if not places.acquire(blocking=False):
         raise Unavailable(
             f"This process serves {settings().log_followers} log followers already; try again later.",
@@ -63,24 +63,24 @@ def _follow() -> Callable[[], None]:
     return places.release
 
 
-def _nothing() -> None:
+def _no_slot() -> None:
     pass
 
 
 @part
-def _places() -> threading.Semaphore:
+def _follower_slots() -> threading.Semaphore:
     return threading.Semaphore(settings().log_followers)
 
 
-class Reader:
-    """Who sent a request. `gone` is always false where the server does not give its connection away.
+class ClientConnection:
+    """The connection that a request came by. `closed` is always false where the WSGI server does not expose it.
 
-    A reader whose machine has vanished without closing the connection is noticed by probes, after 25 s.
+    A client whose machine vanished without closing the connection is noticed by TCP keep-alive, after 25 s.
     """
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
         self._poll = select.poll()
-        connection = next((environ[name] for name in SERVERS_SOCKETS if name in environ), None)
+        connection = next((environ[name] for name in CONNECTION_KEYS if name in environ), None)
         if connection is not None:
             self._poll.register(connection, select.POLLRDHUP)
             if connection.family in (socket.AF_INET, socket.AF_INET6):
@@ -90,6 +90,6 @@ class Reader:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
 
     @property
-    def gone(self) -> bool:
-        """Whether the other side has closed the connection."""
+    def closed(self) -> bool:
+        """Whether the client has closed the connection."""
         return bool(self._poll.poll(0))

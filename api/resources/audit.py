@@ -17,7 +17,7 @@ blueprint = Blueprint("audit", __name__, url_prefix="/v1/audit", description="Wh
 @blueprint.operation("GET", "", needs=ADMIN, query=Pages, payload=AuditItem, paged=True)
 def audit_list(call: Call) -> Page:
     """Changes to tokens, features, plugins and jobs, newest first"""
-    limit, offset = paging.slice_of(call.query)
+    limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
         found, total = audit.listing(session, limit=limit, offset=offset)
     return paging.page(found, total, call.query)

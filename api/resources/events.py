@@ -26,10 +26,10 @@ _NEXT_CURSOR = {
     headers=_NEXT_CURSOR,
 )
 def event_feed(call: Call) -> Response:
-    """The feed of all events in order, for those who rather pull
+    """The feed of all events in order, for clients that poll
 
-    No event is left out or given twice to whoever goes on with `X-Next-Cursor`, and a job's events come in their
-    sequence. An answer with few events or none is the end of the feed as it stands: ask again later.
+    A client that goes on with `X-Next-Cursor` gets each event exactly once, and a job's events in their sequence. An
+    answer with fewer than `limit` events has reached the present end of the feed: ask again later.
     """
     found = feed.read(call.actor, after=call.query["after"], limit=call.query["limit"])
     response = envelope.success(found.events)

@@ -7,10 +7,10 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import features as forms
-from api.schemas.fields import Cuts
+from api.schemas.fields import OptionalPages
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
@@ -32,47 +32,49 @@ def _owners_only(actor: Actor, feature: Mapping[str, Any]) -> None:
         registry.require_owner(session, feature.get("name"), actor)
 
 
-REGISTRATION = Takes(forms.FeatureBody, example=_EXAMPLE, permit=_owners_only)
+REGISTRATION = RequestBody(forms.FeatureBody, example=_EXAMPLE, permit=_owners_only)
 
 
-@blueprint.operation("POST", "", needs=Privilege.WRITE_FEATURE, takes=REGISTRATION, refusals=(409,))
+@blueprint.operation("POST", "", needs=Privilege.WRITE_FEATURE, body=REGISTRATION, error_statuses=(409,))
 def register(call: Call) -> None:
     """Register a feature, or replace it as a whole"""
     with transaction() as session:
         registry.register(session, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
 def delete(call: Call, name: str) -> None:
-    """Delete a feature; what is running finishes with what it began with"""
+    """Delete a feature; stage tasks that are running finish with the plugins that they began with"""
     with transaction() as session:
         registry.delete(session, name, call.actor)
 
 
-@blueprint.operation("PUT", "/turn-on/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+@blueprint.operation("PUT", "/turn-on/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
 def turn_on(call: Call, name: str) -> None:
-    """Let a feature's plugins take part"""
+    """Switch a feature on: its plugins take part in jobs"""
     with transaction() as session:
         registry.switch(session, name, True, call.actor)
 
 
-@blueprint.operation("PUT", "/turn-off/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404,))
+@blueprint.operation("PUT", "/turn-off/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
 def turn_off(call: Call, name: str) -> None:
-    """Let a feature's plugins rest"""
+    """Switch a feature off: its plugins take no part in jobs"""
     with transaction() as session:
         registry.switch(session, name, False, call.actor)
 
 
 @blueprint.operation(
-    "GET", "/list/<author>", needs=Privilege.READ_FEATURE, query=Cuts, payload=forms.FeatureItem, paged=True
+    "GET", "/list/<author>", needs=Privilege.READ_FEATURE, query=OptionalPages, payload=forms.FeatureItem, paged=True
 )
 def feature_list(call: Call, author: str) -> Page:
     """An author's features by name; `all` is everyone's"""
     with transaction() as session:
-        return paging.cut(registry.listing(session, author), call.query)
+        return paging.page_or_all(registry.listing(session, author), call.query)
 
 
-@blueprint.operation("GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, refusals=(404,))
+@blueprint.operation(
+    "GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, error_statuses=(404,)
+)
 def feature_detail(call: Call, name: str) -> Any:
     """One feature with its plugins"""
     with transaction() as session:

@@ -9,7 +9,7 @@ from werkzeug.routing import BaseConverter
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import flows as forms
 from api.schemas import runs as run_forms
@@ -27,7 +27,7 @@ blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DA
 
 
 class FlowName(BaseConverter):
-    """A flow's name in a path: none of the words that stand in its place in other paths."""
+    """A flow's name in a path: not one of the words that other paths have in its place."""
 
     regex = f"(?!(?:{'|'.join(sorted(RESERVED_FLOW_NAMES))})$)[^/]+"
     part_isolating = True
@@ -60,9 +60,9 @@ _RUN_BODY = {"variables": {"DAY": "2026-03-01"}, "reason": "late data"}
     "POST",
     "",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.FlowEntry, example=_ENTRY),
+    body=RequestBody(forms.FlowEntry, example=_ENTRY),
     payload=forms.FlowName,
-    refusals=(409,),
+    error_statuses=(409,),
     example={"name": "sales"},
     links=dict.fromkeys(_OF_A_FLOW, ("name", "name")),
 )
@@ -76,14 +76,14 @@ def create(call: Call) -> Any:
     "POST",
     "/import",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.DOCUMENT, example={"sales": _ENTRY}),
+    body=RequestBody(forms.DOCUMENT, example={"sales": _ENTRY}),
     payload=forms.FlowNames,
     example={"flows": ["sales"]},
 )
 def import_document(call: Call) -> Any:
     """Import the flows of a document, all of them or none
 
-    A flow that is there is replaced. Schedules that are new or have changed come in paused.
+    A flow that exists is replaced. Schedules that are new or have changed are paused.
     """
     with transaction() as session:
         return {"flows": flows.import_document(session, call.body, call.actor)}
@@ -95,11 +95,11 @@ def import_document(call: Call) -> Any:
     needs=Privilege.READ_JOB,
     query=forms.Export,
     payload=forms.EXPORT,
-    refusals=(404,),
+    error_statuses=(404,),
     example={"sales": _ENTRY},
 )
 def export(call: Call) -> Any:
-    """The import document of flows, as they came in"""
+    """The import document of flows, as they were imported"""
     with transaction() as session:
         return flows.export(session, call.query.get("names", ()), call.actor)
 
@@ -107,17 +107,17 @@ def export(call: Call) -> Any:
 @blueprint.operation("GET", "", needs=Privilege.READ_JOB, query=Pages, payload=forms.FlowSummary, paged=True)
 def flow_list(call: Call) -> Page:
     """Flows by name"""
-    limit, offset = paging.slice_of(call.query)
+    limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
         found, total = flows.listing(session, call.actor, limit=limit, offset=offset)
     return paging.page(found, total, call.query)
 
 
 @blueprint.operation(
-    "GET", "/<flow:name>", needs=Privilege.READ_JOB, payload=forms.FlowEntry, refusals=(404,), example=_ENTRY
+    "GET", "/<flow:name>", needs=Privilege.READ_JOB, payload=forms.FlowEntry, error_statuses=(404,), example=_ENTRY
 )
 def flow_detail(call: Call, name: str) -> Any:
-    """A flow as it came in"""
+    """A flow as it was imported"""
     with transaction() as session:
         return lookup.visible(session, name, call.actor).entry
 
@@ -126,16 +126,16 @@ def flow_detail(call: Call, name: str) -> Any:
     "PUT",
     "/<flow:name>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.FlowEntry, example=_ENTRY),
-    refusals=(404,),
+    body=RequestBody(forms.FlowEntry, example=_ENTRY),
+    error_statuses=(404,),
 )
 def replace(call: Call, name: str) -> None:
-    """Replace a flow; its creator stays, and runs go on with what they began with"""
+    """Replace a flow; its creator stays, and its runs keep the definition that they were started with"""
     with transaction() as session:
         flows.replace(session, name, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+@blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
 def delete(call: Call, name: str) -> None:
     """Delete a flow with the history of its runs, which must all have ended"""
     with transaction() as session:
@@ -146,9 +146,9 @@ _starting = partial(
     blueprint.operation,
     "POST",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(run_forms.RunBody, required=False, example=_RUN_BODY),
+    body=RequestBody(run_forms.RunBody, required=False, example=_RUN_BODY),
     payload=run_forms.RunStarted,
-    refusals=(404,),
+    error_statuses=(404,),
     example={"runID": _RUN_ID},
     links=_RUN_LINKS,
 )
@@ -156,7 +156,7 @@ _starting = partial(
 
 @_starting("/<flow:name>/run")
 def run(call: Call, name: str) -> Any:
-    """Start a run; `variables` take the place of values of `global_env`"""
+    """Start a run; `variables` override values of `global_env`"""
     return _started(call, name, Trigger.MANUAL)
 
 
@@ -168,7 +168,7 @@ def run_task(call: Call, name: str, task: str) -> Any:
 
 @_starting("/<flow:name>/tasks/<task>/debug")
 def debug_task(call: Call, name: str, task: str) -> Any:
-    """Start a pod that sleeps for a while in place of a task's command; the run's detail says how to get in"""
+    """Start a pod that sleeps in place of a task's command; the run's detail shows how to open a shell in it"""
     return _started(call, name, Trigger.DEBUG, task)
 
 

@@ -24,8 +24,8 @@ blueprint = Blueprint("hooks", __name__, url_prefix="/v1/hooks", description="Ev
     paged=True,
 )
 def delivery_list(call: Call) -> Page:
-    """Deliveries with their attempts, last answer and next time"""
-    limit, offset = paging.slice_of(call.query)
+    """Deliveries with their attempts, their last answer and when they are due next"""
+    limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
         found, total = deliveries.listing(
             session,
@@ -38,9 +38,9 @@ def delivery_list(call: Call) -> Page:
     return paging.page(found, total, call.query)
 
 
-@blueprint.operation("POST", "/redeliver/<delivery_id>", needs=Privilege.WRITE_FEATURE, refusals=(404, 409))
+@blueprint.operation("POST", "/redeliver/<delivery_id>", needs=Privilege.WRITE_FEATURE, error_statuses=(404, 409))
 def redeliver(call: Call, delivery_id: str) -> None:
-    """Send a delivery again that its subscriber gave up, or that was tried for too long"""
+    """Send a delivery again that its subscriber gave up, or whose retries ran out"""
     with transaction() as session:
         deliveries.redeliver(session, delivery_id, call.actor)
 
@@ -51,7 +51,7 @@ def redeliver(call: Call, delivery_id: str) -> None:
     needs=Privilege.WRITE_FEATURE,
     query=forms.RedeliverQuery,
     payload=forms.Redelivered,
-    refusals=(404,),
+    error_statuses=(404,),
     example={"count": 7},
 )
 def redeliver_all(call: Call) -> Any:

@@ -11,7 +11,7 @@ from flask import request
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import jobs as forms
 from api.schemas.plan import JobPlan
@@ -46,15 +46,15 @@ _OF_A_JOB = ("job_detail", "config", "taskset", "job_trail", "job_events", "job_
     "POST",
     "",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.Submit, example=_EXAMPLE),
+    body=RequestBody(forms.Submit, example=_EXAMPLE),
     payload=forms.Submitted,
-    refusals=(409,),
+    error_statuses=(409,),
     parameters=(_KEY_HEADER,),
     example={"jobID": _ID},
     links=dict.fromkeys(_OF_A_JOB, ("job_id", "jobID")),
 )
 def submit(call: Call) -> Any:
-    """Submit a job; the answer comes once it is durably stored"""
+    """Submit a job; it is stored durably before the answer is sent"""
     key = _idempotency_key()
     digest = hashlib.sha256(call.raw).hexdigest() if key else ""
     return {"jobID": submission.submit(call.body, call.actor, idempotency_key=key, raw_hash=digest)}
@@ -64,13 +64,13 @@ def submit(call: Call) -> Any:
     "POST",
     "/explain",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.Submit, example=_EXAMPLE),
+    body=RequestBody(forms.Submit, example=_EXAMPLE),
     payload=JobPlan,
 )
 def explain(call: Call) -> Any:
-    """Which plugins a job would meet, and why these
+    """Which plugins would be called for a job, and why
 
-    Takes what a submission takes and refuses what it refuses. Nothing is stored, and no plugin is asked.
+    Takes what a submission takes and refuses what it refuses. Nothing is stored, and no plugin is called.
     """
     with transaction() as session:
         return explanation.explain(session, call.body, call.actor).to_json()
@@ -80,8 +80,8 @@ def explain(call: Call) -> Any:
     "PUT",
     "/stop/<job_id>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.JobReason, required=False, example={"reason": "wrong data"}),
-    refusals=(404, 409),
+    body=RequestBody(forms.JobReason, required=False, example={"reason": "wrong data"}),
+    error_statuses=(404, 409),
 )
 def stop(call: Call, job_id: str) -> None:
     """Stop a job; stopping a stopped one succeeds"""
@@ -93,11 +93,11 @@ def stop(call: Call, job_id: str) -> None:
     "PUT",
     "/resume/<job_id>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.ResumeReason, required=False, example={"reason": "quota granted"}),
-    refusals=(404, 409),
+    body=RequestBody(forms.ResumeReason, required=False, example={"reason": "quota granted"}),
+    error_statuses=(404, 409),
 )
 def resume(call: Call, job_id: str) -> None:
-    """Resume a suspended job; of many at once, one succeeds"""
+    """Resume a suspended job; of several concurrent requests, one succeeds"""
     _require_same(call, job_id)
     control.resume(job_id, call.actor, reason=call.body["reason"], gate=call.body["gate"] or None)
 
@@ -107,7 +107,7 @@ def resume(call: Call, job_id: str) -> None:
     "/retry/<job_id>",
     needs=Privilege.WRITE_JOB,
     payload=forms.Submitted,
-    refusals=(404, 409),
+    error_statuses=(404, 409),
     example={"jobID": _ID},
 )
 def retry(call: Call, job_id: str) -> Any:
@@ -120,7 +120,7 @@ def retry(call: Call, job_id: str) -> Any:
     "/config/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "object"},
-    refusals=(404,),
+    error_statuses=(404,),
     example=_EXAMPLE["job"],
 )
 def config(call: Call, job_id: str) -> Any:
@@ -129,16 +129,18 @@ def config(call: Call, job_id: str) -> Any:
         return queries.submitted(session, job_id, call.actor)
 
 
-@blueprint.operation("GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, refusals=(404,))
+@blueprint.operation(
+    "GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, error_statuses=(404,)
+)
 def taskset(call: Call, job_id: str) -> Any:
-    """The TaskSet as it stands now; 404 before translation"""
+    """The job's current TaskSet; 404 before translation"""
     with transaction() as session:
         return queries.taskset(session, job_id, call.actor)
 
 
-@blueprint.operation("GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, refusals=(404,))
+@blueprint.operation("GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, error_statuses=(404,))
 def job_detail(call: Call, job_id: str) -> Any:
-    """Everything about a job, the same after its pods have gone"""
+    """Everything about a job, also after its pods were deleted"""
     with transaction() as session:
         return detail.detail(session, job_id, call.actor)
 
@@ -154,13 +156,13 @@ def job_detail(call: Call, job_id: str) -> Any:
 def job_list(call: Call) -> Page:
     """Jobs in the order of their submission
 
-    Far down a long list, go on with `cursor`: only that stays fast.
+    Deep in a long list use `cursor`: high page numbers are slow.
     """
     query = call.query
     number, size, cursor = query.get("pageNumber"), query["pageSize"], query.get("cursor")
     if cursor is not None and number is not None:
         raise WrongParameter("pageNumber and cursor are both given; a page is found by one of them.")
-    after, total = paging.read_cursor(cursor) if cursor is not None else (None, None)
+    after, total = paging.decode_cursor(cursor) if cursor is not None else (None, None)
     with transaction() as session:
         found = queries.listing(
             session,
@@ -177,7 +179,7 @@ def job_list(call: Call) -> Page:
         found.total,
         size,
         None if cursor is not None else number or 1,
-        paging.write_cursor(found.last, found.total) if found.last else None,
+        paging.encode_cursor(found.last, found.total) if found.last else None,
     )
 
 
@@ -200,7 +202,7 @@ def job_count(call: Call) -> Any:
     "/trail/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "array", "items": forms.TrailItem},
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def job_trail(call: Call, job_id: str) -> Any:
     """Every plugin call and every resume of a job, in order
@@ -216,10 +218,10 @@ def job_trail(call: Call, job_id: str) -> Any:
     "/events/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "array", "items": forms.EventItem},
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def job_events(call: Call, job_id: str) -> Any:
-    """Every change of a job's state, and how its deliveries stand"""
+    """Every change of a job's state, and the status of its deliveries"""
     with transaction() as session:
         return trail.events(session, job_id, call.actor)
 
@@ -238,7 +240,7 @@ def _filter(query: Mapping[str, Any]) -> JobFilter:
 
 
 def _require_same(call: Call, job_id: str) -> None:
-    """Raises WrongParameter when the body names another job than the path."""
+    """Raises WrongParameter when the body's `jobID` differs from the path's."""
     if call.body["jobID"] not in (None, job_id):
         text = f"must be equal to the path's, {shown(job_id)}"
         raise WrongParameter(f"jobID: {text}", errors={"jobID": [text]})

@@ -22,12 +22,12 @@ from pipeline_core.jobs import logs
     needs=Privilege.READ_JOB,
     query=LogQueryParameters,
     streams="text/plain",
-    refusals=(404, 410),
+    error_statuses=(404, 410),
 )
 def job_logs(call: Call, job_id: str) -> Response:
-    """What a job's replicas wrote, still there after they have gone
+    """What a job's replicas wrote, also after their pods were deleted
 
-    Lines of several replicas are merged by time and prefixed with their source. 410 when they were kept for long enough.
+    Lines of several replicas are merged by time and prefixed with their source. 410 once the logs have expired.
     """
     asked = call.query
     query = LogQuery(

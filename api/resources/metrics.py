@@ -1,5 +1,5 @@
-"""Prometheus metrics: how the service stands, read from its record and its Redis when it is asked for. So they are the same
-whichever process answers, and none of them is lost with a process."""
+"""Prometheus metrics, read from the database and from Redis at each scrape: every API process answers the same numbers,
+and none is lost when a process ends."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pipeline_core.operations.gauges import Kind
 from pipeline_core.runtime import part
 from workers import queues
 
-FRESH_SECONDS = 5.0
-"""For so long after a reading, several that scrape get the same."""
+CACHE_SECONDS = 5.0
+"""Scrapes within this time get the same numbers."""
 
 _FORMS = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily, Kind.HISTOGRAM: HistogramMetricFamily}
 
 
-class Recorded(Collector):
-    """All of them, and whether the database and Redis answer."""
+class ServiceCollector(Collector):
+    """All metrics of the service, and whether the database and Redis answer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,19 +39,19 @@ class Recorded(Collector):
         self._families: list[Metric] = []
 
     def describe(self) -> Sequence[Metric]:
-        """Nothing beforehand: registering must not ask the database."""
+        """Empty, so that registering the collector does not query the database."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            if time.monotonic() - self._read_at > FRESH_SECONDS:
+            if time.monotonic() - self._read_at > CACHE_SECONDS:
                 self._families = list(map(family, read()))
                 self._read_at = time.monotonic()
             yield from self._families
 
 
 def read() -> Iterator[gauges.Family]:
-    """Whatever can be read now."""
+    """The families that can be read now: those of the database only while it answers, and so for Redis."""
     started = time.monotonic()
     plugins: tuple[str, ...] = ()
     try:
@@ -71,7 +71,7 @@ def read() -> Iterator[gauges.Family]:
 
 
 def family(of: gauges.Family) -> Metric:
-    """A family in the client library's form."""
+    """A family as an object of prometheus_client."""
     made: Any = _FORMS[of.kind](of.name, of.help, labels=of.labels)
     for labels, value in of.samples.items():
         if isinstance(value, Histogram):
@@ -94,7 +94,7 @@ def _single(name: str, about: str, value: float) -> gauges.Family:
 @part
 def _registry() -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(Recorded())
+    registry.register(ServiceCollector())
     return registry
 
 

@@ -1,4 +1,4 @@
-"""What operators and their machines ask."""
+"""Health checks, version, status, and the rotation of secrets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VERSION = installed("pipeline-service")
 
 @blueprint.operation("GET", "/healthz", needs=None)
 def healthz(call: Call) -> None:
-    """The process lives"""
+    """Whether the process runs (liveness)"""
 
 
 @blueprint.operation("GET", "/readyz", needs=None)
 def readyz(call: Call) -> None:
-    """Database, Redis and migrations are as they should be"""
+    """Whether the database, its schema and Redis can be used (readiness)"""
     if missing := readiness.missing():
         not_ready = Unavailable("Not ready: " + "; ".join(f"{name}: {text}" for name, text in missing.items()) + ".")
         not_ready.errors = {name: [text] for name, text in missing.items()}
@@ -38,21 +38,21 @@ def readyz(call: Call) -> None:
 
 @blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})
 def version(call: Call) -> Any:
-    """What is running"""
+    """The version that is running"""
     return {"version": VERSION, "api": "v1"}
 
 
 @blueprint.operation("GET", "/v1/status", needs=Privilege.READ_JOB, payload=Status)
 def status(call: Call) -> Any:
-    """How the service stands: jobs, steps, queues, plugins, workers, and what is amiss
+    """The state of the service: jobs, steps, queues, plugins, workers, and problems
 
-    The numbers are those of all users, whoever asks; no job is named.
+    The numbers count the jobs of all users, for every token; no job is named.
     """
     return health_checks.payload(service_status.read(queues.depths), settings())
 
 
 @blueprint.operation("PUT", "/v1/secrets/rotate", needs=ADMIN, payload=Rotated, example={"count": 3})
 def rotate_secrets(call: Call) -> Any:
-    """Encrypt all stored secrets anew, with the first key of `PIPELINE_SECRET_KEY`"""
+    """Re-encrypt all stored secrets with the first key of `PIPELINE_SECRET_KEY`"""
     with transaction() as session:
         return {"count": registry.rotate_secrets(session, call.actor)}

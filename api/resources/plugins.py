@@ -6,10 +6,10 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import features as forms
-from api.schemas.fields import Cuts
+from api.schemas.fields import OptionalPages
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
@@ -37,19 +37,21 @@ _TYPE = {
     "PUT",
     "/sequence",
     needs=Privilege.WRITE_FEATURE,
-    takes=Takes(forms.SequenceBody, example=_EXAMPLE),
-    refusals=(404,),
+    body=RequestBody(forms.SequenceBody, example=_EXAMPLE),
+    error_statuses=(404,),
 )
 def sequence(call: Call) -> None:
     """Let one plugin run before another
 
-    Already so: nothing changes. Else the first moves to just before the second; all others keep their order.
+    Nothing changes if it does already. Else it moves to just before the other; all others keep their order.
     """
     with transaction() as session:
         registry.order(session, call.body, call.actor)
 
 
-@blueprint.operation("GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, refusals=(404,))
+@blueprint.operation(
+    "GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, error_statuses=(404,)
+)
 def plugin_detail(call: Call, key: str) -> Any:
     """One plugin and its health"""
     with transaction() as session:
@@ -61,7 +63,7 @@ def plugin_detail(call: Call, key: str) -> Any:
     "GET",
     "/list/<plugin_type>",
     needs=Privilege.READ_FEATURE,
-    query=Cuts,
+    query=OptionalPages,
     payload=forms.PluginItem,
     paged=True,
     parameters=(_TYPE,),
@@ -69,4 +71,4 @@ def plugin_detail(call: Call, key: str) -> Any:
 def plugin_list(call: Call, plugin_type: str) -> Page:
     """The plugins of a type in running order, disabled ones too; `all` is every type, by stage"""
     with transaction() as session:
-        return paging.cut(registry.plugin_listing(session, plugin_type), call.query)
+        return paging.page_or_all(registry.plugin_listing(session, plugin_type), call.query)

@@ -1,4 +1,4 @@
-"""Runs of flows: what becomes of them, and what can be done to one."""
+"""Runs of flows: list, show, stop, retry, mark tasks, logs and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flask import Response, request
 
 from api import paging, streaming
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.resources.flows import blueprint as flows
 from api.schemas import runs as forms
@@ -33,7 +33,7 @@ _WHY = {"reason": "wrong data"}
     query=forms.RunFilters,
     payload=forms.RunSummary,
     paged=True,
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def flow_runs(call: Call, name: str) -> Page:
     """Runs of a flow, the newest first"""
@@ -49,9 +49,9 @@ def run_list(call: Call) -> Page:
         return _page(session, call, call.query.get("flow"))
 
 
-@blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail, refusals=(404,))
+@blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail, error_statuses=(404,))
 def run_detail(call: Call, run_id: str) -> Any:
-    """A run with its tasks, and what those use that are running"""
+    """A run with its tasks, and the resource usage of those that are running"""
     with transaction() as session:
         found = queries.detail(session, run_id, call.actor)
     return with_usage(found)
@@ -61,27 +61,27 @@ def run_detail(call: Call, run_id: str) -> Any:
     "PUT",
     "/<run_id>/stop",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(Reason, required=False, example=_WHY),
-    refusals=(404, 409),
+    body=RequestBody(Reason, required=False, example=_WHY),
+    error_statuses=(404, 409),
 )
 def stop(call: Call, run_id: str) -> None:
     """Stop a run with the jobs of its tasks; stopping a stopped one succeeds"""
     control.stop(run_id, call.actor, reason=call.body["reason"])
 
 
-@blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+@blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
 def retry(call: Call, run_id: str) -> None:
-    """Run again what failed or was stopped in a run that has ended, and what follows it"""
+    """Run the failed and stopped tasks of an ended run again, and the tasks that depend on them"""
     control.retry(run_id, call.actor)
 
 
-@blueprint.operation("PUT", "/<run_id>/dismiss", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+@blueprint.operation("PUT", "/<run_id>/dismiss", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
 def dismiss(call: Call, run_id: str) -> None:
     """Let the next scheduled run go on as if this one had succeeded"""
     control.dismiss(run_id, call.actor)
 
 
-@blueprint.operation("DELETE", "/<run_id>", needs=Privilege.WRITE_JOB, refusals=(404, 409))
+@blueprint.operation("DELETE", "/<run_id>", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
 def clear(call: Call, run_id: str) -> None:
     """Delete a run that has ended, or end a debug pod"""
     control.clear(run_id, call.actor)
@@ -91,8 +91,8 @@ def clear(call: Call, run_id: str) -> None:
     "PUT",
     "/<run_id>/tasks/<task>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.Mark, example={"mark": "succeeded", "reason": "done by hand"}),
-    refusals=(404, 409),
+    body=RequestBody(forms.Mark, example={"mark": "succeeded", "reason": "done by hand"}),
+    error_statuses=(404, 409),
 )
 def mark(call: Call, run_id: str, task: str) -> None:
     """Let a failed or waiting task count as succeeded or skipped"""
@@ -105,12 +105,12 @@ def mark(call: Call, run_id: str, task: str) -> None:
     needs=Privilege.READ_JOB,
     query=forms.RunLogQuery,
     streams="text/plain",
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def run_logs(call: Call, run_id: str) -> Response:
-    """What the tasks of a run wrote, still there after they have gone
+    """What the tasks of a run wrote, also after their pods were deleted
 
-    Lines of several tasks are merged by time and prefixed with their task; of each task they are those of the last try.
+    Lines of several tasks are merged by time and prefixed with their task; each task's are those of its last attempt.
     """
     asked = call.query
     query = LogQuery(
@@ -122,7 +122,7 @@ def run_logs(call: Call, run_id: str) -> Response:
     return streaming.answer(lambda: logs.lines(run_id, task, query), follow=query.follow)
 
 
-@blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, refusals=(404,))
+@blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, error_statuses=(404,))
 def metrics(call: Call, run_id: str) -> Any:
     """The metrics that the tasks of a run left, by task"""
     with transaction() as session:
@@ -131,7 +131,7 @@ def metrics(call: Call, run_id: str) -> Any:
 
 def _page(session: Any, call: Call, flow: str | None) -> Page:
     query: Mapping[str, Any] = call.query
-    limit, offset = paging.slice_of(query)
+    limit, offset = paging.limit_and_offset(query)
     found, total = queries.listing(
         session,
         call.actor,

@@ -6,7 +6,7 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import schedules as forms
 from api.schemas.fields import Pages
@@ -29,7 +29,7 @@ _BACKFILL = {"from": "2026-03-01 00:00:00", "to": "2026-03-07 00:00:00", "dryRun
     needs=Privilege.READ_JOB,
     query=forms.ScheduleQuery,
     payload=forms.ScheduleState,
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def schedule(call: Call, name: str) -> Any:
     """When a flow runs next, and what it has missed"""
@@ -40,14 +40,14 @@ def schedule(call: Call, name: str) -> Any:
     "PUT",
     "/flows/<flow:name>/schedule",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.ScheduleBody, example={"paused": False, "replay": True}),
+    body=RequestBody(forms.ScheduleBody, example={"paused": False, "replay": True}),
     payload=forms.ScheduleState,
-    refusals=(404, 409),
+    error_statuses=(404, 409),
 )
 def change_schedule(call: Call, name: str) -> Any:
-    """Pause a flow's schedule, or let it go on
+    """Pause or resume a flow's schedule
 
-    What was missed while it was paused is let be, unless `replay` asks that it is made up.
+    Points that were missed while it was paused are not run, unless `replay` is true.
     """
     if call.body["paused"]:
         scheduling.pause(name, call.actor)
@@ -60,15 +60,15 @@ def change_schedule(call: Call, name: str) -> Any:
     "POST",
     "/flows/<flow:name>/backfill",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.BackfillBody, example=_BACKFILL),
+    body=RequestBody(forms.BackfillBody, example=_BACKFILL),
     payload=forms.BackfillPlan,
-    refusals=(404, 409),
+    error_statuses=(404, 409),
     links={"backfill": ("backfill_id", "backfillID"), "change_backfill": ("backfill_id", "backfillID")},
 )
 def start_backfill(call: Call, name: str) -> Any:
     """Run points of a schedule's past, oldest first
 
-    Points that have a run which is under way or has succeeded are left out. A flow has one backfill at a time.
+    Points whose run is active or has succeeded are left out. A flow has one backfill at a time.
     """
     return backfills.start(name, call.body, call.actor)
 
@@ -80,11 +80,11 @@ def start_backfill(call: Call, name: str) -> Any:
     query=Pages,
     payload=forms.BackfillSummary,
     paged=True,
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def flow_backfills(call: Call, name: str) -> Page:
     """The backfills of a flow, the newest first"""
-    limit, offset = paging.slice_of(call.query)
+    limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
         items, counted = backfills.listing(session, name, call.actor, limit=limit, offset=offset)
     return paging.page(items, counted, call.query)
@@ -95,7 +95,7 @@ def flow_backfills(call: Call, name: str) -> Page:
     "/backfills/<backfill_id>",
     needs=Privilege.READ_JOB,
     payload=forms.BackfillDetail,
-    refusals=(404,),
+    error_statuses=(404,),
 )
 def backfill(call: Call, backfill_id: str) -> Any:
     """A backfill with its points and their runs"""
@@ -107,12 +107,12 @@ def backfill(call: Call, backfill_id: str) -> Any:
     "PUT",
     "/backfills/<backfill_id>",
     needs=Privilege.WRITE_JOB,
-    takes=Takes(forms.BackfillAction, example={"action": "resume"}),
+    body=RequestBody(forms.BackfillAction, example={"action": "resume"}),
     payload=forms.BackfillDetail,
-    refusals=(404, 409),
+    error_statuses=(404, 409),
 )
 def change_backfill(call: Call, backfill_id: str) -> Any:
-    """Stop a backfill, or let one that failed or was stopped go on"""
+    """Stop a backfill, or resume one that failed or was stopped"""
     backfills.act(backfill_id, call.body["action"], call.actor)
     with transaction() as session:
         return backfills.detail(session, backfill_id, call.actor)

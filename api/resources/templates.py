@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.schemas import flows as forms
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
@@ -25,15 +25,15 @@ _TEMPLATE = {
     "POST",
     "",
     needs=Privilege.WRITE_FEATURE,
-    takes=Takes(forms.TEMPLATES, example={"report": _TEMPLATE}),
+    body=RequestBody(forms.TEMPLATES, example={"report": _TEMPLATE}),
     payload=forms.TemplateNames,
     example={"templates": ["report"]},
 )
 def import_templates(call: Call) -> Any:
     """Import templates by name, all of them or none
 
-    One that is there is replaced; runs that have begun go on with what they began with. Of one that is built in, the
-    image, the arguments and the environment change, not what it does.
+    A template that exists is replaced; runs keep the definition that they were started with. Importing a built-in template
+    changes its image, arguments and environment, not what it does.
     """
     with transaction() as session:
         return {"templates": templates.import_templates(session, call.body, call.actor)}
@@ -41,13 +41,13 @@ def import_templates(call: Call) -> Any:
 
 @blueprint.operation("GET", "", needs=Privilege.READ_JOB, payload=forms.ALL_TEMPLATES, example={"report": _TEMPLATE})
 def template_list(call: Call) -> Any:
-    """All templates by name, those that are built in among them"""
+    """All templates by name, built-in ones included"""
     with transaction() as session:
         return templates.documents(session)
 
 
 @blueprint.operation(
-    "GET", "/<name>", needs=Privilege.READ_JOB, payload=forms.TemplateForm, refusals=(404,), example=_TEMPLATE
+    "GET", "/<name>", needs=Privilege.READ_JOB, payload=forms.TemplateForm, error_statuses=(404,), example=_TEMPLATE
 )
 def template_detail(call: Call, name: str) -> Any:
     """One template"""
@@ -55,8 +55,8 @@ def template_detail(call: Call, name: str) -> Any:
         return templates.document(session, name)
 
 
-@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, refusals=(404, 409))
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404, 409))
 def delete(call: Call, name: str) -> None:
-    """Delete a template that no flow uses; one of a built-in name is again what it was before it was imported"""
+    """Delete a template that no flow uses; for a built-in name, the built-in template is restored"""
     with transaction() as session:
         templates.delete(session, name, call.actor)

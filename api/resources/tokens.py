@@ -10,7 +10,7 @@ from werkzeug.routing import BaseConverter
 from api import paging
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
-from api.openapi import Takes
+from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import tokens as forms
 from api.schemas.fields import Pages
@@ -24,9 +24,9 @@ blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="
 
 
 class TokenID(BaseConverter):
-    """A token's ID in a path: none of the words that stand in its place in other paths.
+    """A token's ID in a path: not one of the words that other paths have in its place.
 
-    Else those would seem to take DELETE, too.
+    Otherwise those paths would allow DELETE, too.
     """
 
     regex = "(?!(?:admin|normal)$)[^/]+"
@@ -41,17 +41,17 @@ def _grantable(actor: Actor, token: Mapping[str, Any]) -> None:
     tokens.require_grantable(token.get("privileges", ()), actor)
 
 
-CREATION = Takes(
+CREATION = RequestBody(
     forms.TokenBody,
     example={"privileges": ["read_job", "write_job"], "forwho": "ada", "note": "notebook"},
     permit=_grantable,
 )
-DELETION = Takes(forms.REFERENCE, example={"id": _ID})
-CHANGE = Takes(forms.PRIVILEGES, example={"id": _ID, "privileges": ["read_job"]}, permit=_grantable)
+DELETION = RequestBody(forms.REFERENCE, example={"id": _ID})
+CHANGE = RequestBody(forms.PRIVILEGES, example={"id": _ID, "privileges": ["read_job"]}, permit=_grantable)
 
 
 @blueprint.operation(
-    "PUT", "/admin", needs=ADMIN, takes=Takes(forms.AdminBody, example={"token": "a long new password"})
+    "PUT", "/admin", needs=ADMIN, body=RequestBody(forms.AdminBody, example={"token": "a long new password"})
 )
 def change_admin_password(call: Call) -> None:
     """Change the admin's password; the old one stops working at once"""
@@ -63,13 +63,13 @@ def change_admin_password(call: Call) -> None:
     "POST",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=CREATION,
+    body=CREATION,
     payload=forms.TokenMade,
     links={"delete_by_id": ("token_id", "id")},
     example={"token": _TOKEN, "id": _ID},
 )
 def create(call: Call) -> Any:
-    """Make a token; it is shown this once"""
+    """Create a token; it is shown only in this answer"""
     with transaction() as session:
         token, token_id = tokens.create(session, call.body, call.actor)
     return {"token": token, "id": token_id}
@@ -79,8 +79,8 @@ def create(call: Call) -> Any:
     "PUT",
     "/normal",
     needs=Privilege.WRITE_TOKEN,
-    takes=CHANGE,
-    refusals=(404,),
+    body=CHANGE,
+    error_statuses=(404,),
 )
 def change_privileges(call: Call) -> None:
     """Change what a token allows, at once"""
@@ -93,8 +93,8 @@ def change_privileges(call: Call) -> None:
     "DELETE",
     "",
     needs=Privilege.WRITE_TOKEN,
-    takes=DELETION,
-    refusals=(404,),
+    body=DELETION,
+    error_statuses=(404,),
 )
 def delete(call: Call) -> None:
     """Revoke a token by its value or ID"""
@@ -102,7 +102,7 @@ def delete(call: Call) -> None:
         tokens.delete(session, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, refusals=(404,))
+@blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, error_statuses=(404,))
 def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:
@@ -112,7 +112,7 @@ def delete_by_id(call: Call, token_id: str) -> None:
 @blueprint.operation("GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True)
 def token_list(call: Call) -> Page:
     """Tokens, without their values"""
-    limit, offset = paging.slice_of(call.query)
+    limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
         found, total = tokens.listing(session, limit=limit, offset=offset)
     return paging.page(found, total, call.query)

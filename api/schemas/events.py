@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields
 
-from api.schemas.fields import Query, Whole, nullable_time
+from api.schemas.fields import Query, WholeNumber, nullable_time
 from api.schemas.jobs import STATE
 
 MAX_EVENTS = 1000
@@ -14,13 +14,13 @@ MAX_POSITION = 2**63 - 1
 class FeedQuery(Query):
     """Where in the feed."""
 
-    after = Whole(
+    after = WholeNumber(
         0,
         MAX_POSITION,
         load_default=0,
         metadata={"description": "The `X-Next-Cursor` of the answer before, or a position; 0 is the beginning."},
     )
-    limit = Whole(1, MAX_EVENTS, load_default=100, metadata={"description": "At most so many events."})
+    limit = WholeNumber(1, MAX_EVENTS, load_default=100, metadata={"description": "At most so many events."})
 
 
 class FeedItem(Schema):

@@ -90,14 +90,14 @@ class Selector(StageSelector):
 
 
 def _address_error(text: str) -> str | None:
-    return _said_by(check_address, text, settings().plugin_networks)
+    return _error_text(check_address, text, settings().plugin_networks)
 
 
 def _secret_error(text: str) -> str | None:
-    return None if text == SECRET_SET else _said_by(check_secret, text)
+    return None if text == SECRET_SET else _error_text(check_secret, text)
 
 
-def _said_by(check: Callable[..., None], *values: Any) -> str | None:
+def _error_text(check: Callable[..., None], *values: Any) -> str | None:
     """What a check of the core raises."""
     try:
         check(*values)

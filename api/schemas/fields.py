@@ -21,7 +21,7 @@ LAST_SECOND = 253370764799
 """The end of the year 9998, in unix seconds: a little may be added to it."""
 
 
-class Whole(fields.Integer):
+class WholeNumber(fields.Integer):
     """A whole number in decimal digits, within bounds."""
 
     def __init__(self, least: int, most: int, **options: Any) -> None:
@@ -41,7 +41,7 @@ class Flag(fields.Boolean):
         raise ValidationError("It must be true or false.")
 
 
-class Second(fields.Integer):
+class UnixSeconds(fields.Integer):
     """A time in unix seconds; loads as an aware datetime."""
 
     def __init__(self, *, metadata: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Second(fields.Integer):
         return datetime.fromtimestamp(_whole(value, 0, LAST_SECOND), UTC)
 
 
-class Moment(fields.String):
+class Timestamp(fields.String):
     """A time as RFC 3339 or in unix seconds; loads as an aware datetime."""
 
     _SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")
@@ -73,7 +73,7 @@ class Moment(fields.String):
         raise ValidationError("It must be a time as RFC 3339 (2026-01-31T12:00:00Z) or in unix seconds.")
 
 
-class Words(fields.String):
+class CommaSeparated(fields.String):
     """One or more words, separated by commas; loads as a list. With `choices`, each must be one of them."""
 
     def __init__(self, choices: Sequence[str] = (), *, metadata: Mapping[str, Any], **options: Any) -> None:
@@ -89,7 +89,7 @@ class Words(fields.String):
         return words
 
 
-class States(Words):
+class States(CommaSeparated):
     """Names of job states, aliases among them, any case; loads as the set of states that they stand for."""
 
     def __init__(self, *, metadata: Mapping[str, Any], **options: Any) -> None:
@@ -134,15 +134,15 @@ class Query(Schema):
 class Pages(Query):
     """Which page of a list."""
 
-    pageNumber = Whole(1, MAX_NUMBER, load_default=1)
-    pageSize = Whole(1, MAX_SIZE, load_default=DEFAULT_SIZE)
+    pageNumber = WholeNumber(1, MAX_NUMBER, load_default=1)
+    pageSize = WholeNumber(1, MAX_SIZE, load_default=DEFAULT_SIZE)
 
 
-class Cuts(Query):
+class OptionalPages(Query):
     """Which page of a list that is given whole unless a page is asked for."""
 
-    pageNumber = Whole(1, MAX_NUMBER)
-    pageSize = Whole(1, MAX_SIZE)
+    pageNumber = WholeNumber(1, MAX_NUMBER)
+    pageSize = WholeNumber(1, MAX_SIZE)
 
 
 def _refusal(errors: Mapping[str, list[str]], given: Mapping[str, str]) -> PipelineError:

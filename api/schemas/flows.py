@@ -10,7 +10,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.fields import DocumentSchema, Query, Words, nullable_time
+from api.schemas.fields import CommaSeparated, DocumentSchema, Query, nullable_time
 from pipeline_core.flows.notation.names import NAME
 
 _NAME = {"pattern": f"^{NAME.pattern}$"}
@@ -142,7 +142,9 @@ class FlowNames(Schema):
 class Export(Query):
     """Which flows."""
 
-    names = Words(metadata={"description": "Flows, separated by commas, in this order; all by name by default."})
+    names = CommaSeparated(
+        metadata={"description": "Flows, separated by commas, in this order; all by name by default."}
+    )
 
 
 class TemplateNames(Schema):

@@ -10,13 +10,13 @@ from marshmallow import Schema, ValidationError, fields, post_load, validate
 from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
 from api.schemas.bodies import EMPTY, BodyField, BodySchema, Object, Text, at_most, invalid
 from api.schemas.fields import (
+    CommaSeparated,
     Flag,
-    Moment,
     Query,
-    Second,
     States,
-    Whole,
-    Words,
+    Timestamp,
+    UnixSeconds,
+    WholeNumber,
     nullable_time,
 )
 from pipeline_core.database.engine import to_json
@@ -43,14 +43,14 @@ def _run() -> fields.String:
 class JobFilters(Query):
     """Which jobs."""
 
-    userID = Words(metadata={"description": "Users, separated by commas."})
-    kind = Words(metadata={"description": "Kinds, separated by commas."})
+    userID = CommaSeparated(metadata={"description": "Users, separated by commas."})
+    kind = CommaSeparated(metadata={"description": "Kinds, separated by commas."})
     state = States(metadata={"description": "States, separated by commas; any case, aliases such as `completed` too."})
-    stage = Words(tuple(Stage), metadata={"description": "Stages, separated by commas."})
-    suspendedBy = Words(metadata={"description": "Keys of the gates that suspended, separated by commas."})
+    stage = CommaSeparated(tuple(Stage), metadata={"description": "Stages, separated by commas."})
+    suspendedBy = CommaSeparated(metadata={"description": "Keys of the gates that suspended, separated by commas."})
     name = fields.String(validate=validate.Length(1, 255), metadata={"description": "What the job's name begins with."})
-    startAt = Second(metadata={"description": "Submitted at this unix second or later."})
-    endAt = Second(metadata={"description": "Submitted at this unix second or before."})
+    startAt = UnixSeconds(metadata={"description": "Submitted at this unix second or later."})
+    endAt = UnixSeconds(metadata={"description": "Submitted at this unix second or before."})
 
 
 class JobList(JobFilters):
@@ -61,8 +61,8 @@ class JobList(JobFilters):
         validate=validate.OneOf(["asc", "desc"], error='It must be "asc" or "desc".'),
         metadata={"description": "By submission."},
     )
-    pageNumber = Whole(1, MAX_NUMBER, metadata={"description": "Not together with `cursor`."})
-    pageSize = Whole(1, MAX_SIZE, load_default=DEFAULT_SIZE)
+    pageNumber = WholeNumber(1, MAX_NUMBER, metadata={"description": "Not together with `cursor`."})
+    pageSize = WholeNumber(1, MAX_SIZE, load_default=DEFAULT_SIZE)
     cursor = fields.String(metadata={"description": "The `X-Next-Cursor` of the page before."})
 
 
@@ -70,10 +70,10 @@ class LogQueryParameters(Query):
     """Which lines."""
 
     task = fields.String(validate=validate.Length(1, 63), metadata={"description": "A role of the TaskSet."})
-    replica = Whole(0, 9999, metadata={"description": "A replica's index."})
-    attempt = Whole(0, 10**6, metadata={"description": "Which try of each replica, from 0; by default the last."})
-    tail = Whole(0, 10**9, metadata={"description": "Only so many lines from the end."})
-    since = Moment(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
+    replica = WholeNumber(0, 9999, metadata={"description": "A replica's index."})
+    attempt = WholeNumber(0, 10**6, metadata={"description": "Which try of each replica, from 0; by default the last."})
+    tail = WholeNumber(0, 10**9, metadata={"description": "Only so many lines from the end."})
+    since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
     follow = Flag(
         load_default=False, metadata={"description": "Go on until what is asked for has ended, retries included."}
     )

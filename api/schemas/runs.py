@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from api.schemas.bodies import Choice, Object
-from api.schemas.fields import Flag, Moment, Pages, Query, Whole, Words, nullable_time
+from api.schemas.fields import CommaSeparated, Flag, Pages, Query, Timestamp, WholeNumber, nullable_time
 from api.schemas.jobs import Reason
 from pipeline_core.flows.runs.control import MARKS
 from pipeline_core.flows.states import RunState, TaskState, Trigger
@@ -36,8 +36,8 @@ class RunStarted(Schema):
 class RunFilters(Pages):
     """Which runs, and which page of them."""
 
-    state = Words(tuple(RunState), metadata={"description": "States, separated by commas."})
-    trigger = Words(tuple(Trigger), metadata={"description": "How they came about, separated by commas."})
+    state = CommaSeparated(tuple(RunState), metadata={"description": "States, separated by commas."})
+    trigger = CommaSeparated(tuple(Trigger), metadata={"description": "How they came about, separated by commas."})
 
 
 class RunList(RunFilters):
@@ -52,8 +52,8 @@ class RunLogQuery(Query):
     """Which lines."""
 
     task = fields.String(validate=validate.Length(1, 64), metadata={"description": "A task, in either spelling."})
-    tail = Whole(0, 10**9, metadata={"description": "Only so many lines from the end."})
-    since = Moment(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
+    tail = WholeNumber(0, 10**9, metadata={"description": "Only so many lines from the end."})
+    since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
     follow = Flag(load_default=False, metadata={"description": "Go on until the run has ended."})
 
 

@@ -8,19 +8,19 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, post_load, validate, validates_schema
 
 from api.schemas.bodies import BodySchema, Boolean, Choice, Text
-from api.schemas.fields import Query, Whole, nullable_time
+from api.schemas.fields import Query, WholeNumber, nullable_time
 from pipeline_core.database.models import BackfillState
 from pipeline_core.flows.schedules.backfills import DUE, BackfillOperation, BackfillRequest
 from pipeline_core.flows.states import RunState
 
-MOST_SHOWN = 1000
+MAX_POINTS = 1000
 _STATE = validate.OneOf([state.value for state in BackfillState])
 
 
 class ScheduleQuery(Query):
     """How much of a schedule."""
 
-    count = Whole(1, MOST_SHOWN, load_default=10, metadata={"description": "So many of the next points."})
+    count = WholeNumber(1, MAX_POINTS, load_default=10, metadata={"description": "So many of the next points."})
 
 
 class ScheduleBody(BodySchema):

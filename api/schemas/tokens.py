@@ -36,7 +36,7 @@ class AdminBody(BodySchema):
         return str(data["token"])
 
 
-class Moment(Text):
+class FutureTimestamp(Text):
     """A time that lies ahead, as RFC 3339."""
 
     absent = None
@@ -77,7 +77,7 @@ class TokenBody(BodySchema):
     )
     note = Text()
     ownOnly = Boolean(default=False, metadata={"description": "Only jobs whose user is `forwho`."})
-    expiresAt = Moment(metadata={"format": "date-time"})
+    expiresAt = FutureTimestamp(metadata={"format": "date-time"})
 
     @post_load
     def _definition(self, data: Mapping[str, Any], **_: Any) -> TokenDefinition:

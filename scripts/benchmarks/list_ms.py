@@ -83,7 +83,7 @@ def _middle(asker: Asker, offset: int) -> Middle:
 
 
 def _cases(middle: Middle) -> dict[str, Case]:
-    from api.paging import write_cursor
+    from api.paging import encode_cursor
     from pipeline_core.jobs.queries import Total
 
     second = int(middle.created_at.timestamp())
@@ -94,7 +94,7 @@ def _cases(middle: Middle) -> dict[str, Case]:
         name: Case("list", parameters, (_PAGE.format(where), _TOTAL.format(where)))
         for name, (parameters, where) in filters.items()
     }
-    cursor = write_cursor(middle.id, Total.of(10_001))
+    cursor = encode_cursor(middle.id, Total.of(10_001))
     deep = {
         f"{name}_deep": Case(
             "list",

@@ -353,7 +353,7 @@ def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, mo
 def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
     places = threading.Semaphore(1)
-    monkeypatch.setattr(streaming, "_places", lambda: places)
+    monkeypatch.setattr(streaming, "_follower_slots", lambda: places)
     path = f"/v1/job/logs/{admin.submit()}?follow=true"
     first = admin("GET", path)
     answer = admin("GET", path)

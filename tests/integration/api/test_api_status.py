@@ -44,7 +44,7 @@ def begun(app: Flask) -> None:
 def numbers() -> dict[str, float]:
     """What is scraped, by `name{label="value"}`, the labels in the order of their names."""
     registry = CollectorRegistry()
-    registry.register(metrics.Recorded())
+    registry.register(metrics.ServiceCollector())
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:

@@ -33,7 +33,7 @@ def limit(clock: Clock) -> FailureLimit:
 def exhaust(limit: FailureLimit, address: str) -> None:
     for number in range(FAILURES):
         limit.check(address, f"guess {number}")
-        limit.failed(address, f"guess {number}")
+        limit.refused(address, f"guess {number}")
 
 
 def test_an_address_is_blocked_after_too_many_failures_until_the_window_has_passed(
@@ -53,20 +53,20 @@ def test_other_addresses_are_not_blocked(limit: FailureLimit) -> None:
 
 
 def test_a_credential_that_has_worked_is_not_blocked_until_it_fails(limit: FailureLimit) -> None:
-    limit.worked("the password")
+    limit.accepted("the password")
     exhaust(limit, "192.0.2.1")
     limit.check("192.0.2.1", "the password")
-    limit.failed("192.0.2.1", "the password")
+    limit.refused("192.0.2.1", "the password")
     with pytest.raises(TooManyFailures):
         limit.check("192.0.2.1", "the password")
 
 
 def test_the_memory_of_addresses_is_bounded(limit: FailureLimit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "ADDRESSES", 10)
+    monkeypatch.setattr(auth, "MAX_ENTRIES", 10)
     for number in range(50):
-        limit.failed(f"192.0.2.{number}", "guess")
-        limit.worked(f"token {number}")
-    assert len(limit._failures) == len(limit._known) == 10
+        limit.refused(f"192.0.2.{number}", "guess")
+        limit.accepted(f"token {number}")
+    assert len(limit._refused) == len(limit._accepted) == 10
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.streaming import Reader
+from api.streaming import ClientConnection
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -23,20 +23,20 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Pair]:
         yield ours, theirs
 
 
-def test_a_reader_that_stays_is_not_gone_whatever_it_sends(connection: Pair) -> None:
+def test_an_open_connection_is_not_closed_whatever_the_client_sends(connection: Pair) -> None:
     ours, theirs = connection
-    reader = Reader({"gunicorn.socket": ours})
-    assert not reader.gone
+    client = ClientConnection({"gunicorn.socket": ours})
+    assert not client.closed
     theirs.sendall(b"GET /next HTTP/1.1\r\n")
-    assert not reader.gone
+    assert not client.closed
 
 
-def test_a_reader_that_closed_the_connection_is_gone_whatever_it_sent(connection: Pair) -> None:
+def test_a_connection_closed_by_the_client_is_noticed_despite_unread_data(connection: Pair) -> None:
     ours, theirs = connection
     theirs.sendall(b"GET /next HTTP/1.1\r\n")
     theirs.close()
-    assert Reader({"gunicorn.socket": ours}).gone
+    assert ClientConnection({"gunicorn.socket": ours}).closed
 
 
-def test_nothing_is_known_of_readers_where_the_server_hides_its_connections() -> None:
-    assert not Reader({}).gone
+def test_a_connection_that_the_server_does_not_expose_counts_as_open() -> None:
+    assert not ClientConnection({}).closed
