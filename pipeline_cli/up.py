@@ -22,7 +22,7 @@ from pipeline_core.database.migrate import upgrade
 from pipeline_core.errors import ConfigurationError, Conflict, NotFound, PipelineError
 from pipeline_core.flows.runs import run_signals
 from pipeline_core.jobs import control
-from pipeline_core.settings import read, settings
+from pipeline_core.settings import settings
 from pipeline_up import flower
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
 from pipeline_up.environment import child_environment, kept_secret_key
@@ -129,7 +129,8 @@ def _serve(
                 password = flower.password(configured.flower_password, run.data_dir)
                 views.append(flower.flower(environment, flower_port, password))
             # This process works with the settings of those that it starts.
-            runtime.install(runtime.Runtime({settings: read(environment)}))
+            os.environ.update(environment)
+            runtime.install(runtime.Runtime())
             _prepare()
             plan = Plan(
                 environment=environment,

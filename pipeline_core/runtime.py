@@ -10,7 +10,7 @@ of the installed runtime, which is made at the first call:
 
 A process starts with an empty runtime, and has nothing to install. One that already knows a part's value gives it:
 
-    install(Runtime({settings: read(environment)}))
+    install(Runtime({settings: Settings(namespaces=("team",))}))
     give(publisher, publish)
 
 After a fork the child has a runtime of its own: values that were given stay, those that were made are made again, because

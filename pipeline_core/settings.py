@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,100 +16,88 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from environs import Env, EnvError
+
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.runtime import part
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
-Parser = Callable[[str], Any]
+Parser = Callable[[Env, str], Any]
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(word) for word in _words(text))
+def _networks(env: Env, name: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(word) for word in _words(env, name))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def _words(env: Env, name: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
 
 
-def _pairs(text: str) -> Pairs:
+def _pairs(env: Env, name: str) -> Pairs:
     try:
-        table = json.loads(text)
+        table = json.loads(env.str(name))
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
+        raise EnvError(f"is not JSON: {error}") from None
     if not isinstance(table, dict) or not all(isinstance(value, str | int) and value != "" for value in table.values()):
-        raise ValueError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
+        raise EnvError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
     return tuple((key, str(value)) for key, value in table.items())
 
 
-def _ports(text: str) -> str:
+def _ports(env: Env, name: str) -> str:
+    text = str(env.str(name))
     match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
-        raise ValueError(f'"{text}" is no range of ports, as 20000-29999')
+        raise EnvError(f'"{text}" is no range of ports, as 20000-29999')
     return text
 
 
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
+def _path(env: Env, name: str) -> Path:
+    return Path(env.str(name)).expanduser()
 
 
-def _keys(text: str) -> str:
-    keys = _words(text)
+def _keys(env: Env, name: str) -> str:
+    keys = _words(env, name)
     for word in keys:
         try:
             fits = len(base64.urlsafe_b64decode(word)) == KEY_BYTES
         except ValueError:
             fits = False
         if not fits:
-            raise ValueError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
+            raise EnvError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
     return ",".join(keys)
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f'"{text}" is not a whole number') from None
+def _integer(env: Env, name: str) -> int:
+    return int(env.int(name))
 
 
-def _count(text: str) -> int:
-    number = _integer(text)
+def _count(env: Env, name: str) -> int:
+    number = _integer(env, name)
     if number < 0:
-        raise ValueError(f"{number} is less than 0")
+        raise EnvError(f"{number} is less than 0")
     return number
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f'"{text}" is not a number')
-    return number
+def _number(env: Env, name: str) -> float:
+    return float(env.float(name))
 
 
-def _text(text: str) -> str:
-    return text
+def _text(env: Env, name: str) -> str:
+    return str(env.str(name))
 
 
-def _boolean(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in (*_TRUE, *_FALSE):
-        raise ValueError(f'"{text}" is neither true nor false')
-    return word in _TRUE
-
-
-_TRUE = ("1", "true", "t", "yes", "y", "on")
-_FALSE = ("0", "false", "f", "no", "n", "off")
+def _boolean(env: Env, name: str) -> bool:
+    return bool(env.bool(name))
 
 
 def _choice(*choices: str) -> Parser:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f'"{text}" is not one of {", ".join(choices)}')
-        return text
+    def parse(env: Env, name: str) -> str:
+        value = str(env.str(name))
+        if value not in choices:
+            raise EnvError(f'"{value}" is not one of {", ".join(choices)}')
+        return value
 
     parse.__doc__ = " or ".join(f"`{choice}`" for choice in choices)
     return parse
@@ -560,28 +547,23 @@ def variable(setting: Field[Any]) -> str:
     return f"PIPELINE_{setting.name.upper()}"
 
 
-def read(environment: Mapping[str, str]) -> Settings:
-    """The settings that these variables make; an empty one counts as not set.
+@part
+def settings() -> Settings:
+    """The settings of this process, from its environment; an empty variable counts as not set.
 
     Raises ConfigurationError, naming each variable that does not fit, its value and what would be right.
     """
+    env = Env()
     values: dict[str, Any] = {}
     errors = []
     for setting in fields(Settings):
         name = variable(setting)
-        text = environment.get(name)
-        if not text:
+        if not os.environ.get(name):
             continue
         try:
-            values[setting.name] = setting.metadata["parse"](text)
-        except ValueError as error:
+            values[setting.name] = setting.metadata["parse"](env, name)
+        except (EnvError, ValueError) as error:
             errors.append(f"{name}: {error}")
     if errors:
         raise ConfigurationError("; ".join(errors))
     return Settings(**values)
-
-
-@part
-def settings() -> Settings:
-    """The settings of this process, from its environment. Raises ConfigurationError."""
-    return read(os.environ)
