@@ -7,6 +7,7 @@ import random
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 from sqlalchemy import func, or_, select, update
@@ -45,12 +46,20 @@ class ClaimedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The result of one attempt. `pause` is in seconds, until the next; `counted` says whether a request was made at all."""
+    """The result of one attempt. `pause` is in seconds, until the next, and `requested_pause` what the subscriber asked for;
+    `counted` says whether a request was made at all."""
 
     status: DeliveryStatus
     answer: str
     pause: float = 0.0
     counted: bool = True
+    requested_pause: float = 0.0
+
+    def next_at(self, moment: datetime, give_up_at: datetime) -> datetime:
+        """When the next attempt is due. What the subscriber asks for is kept to until the delivery is given up, not beyond."""
+        usual = moment + timedelta(seconds=self.pause)
+        left = (give_up_at - moment).total_seconds()
+        return max(usual, moment + timedelta(seconds=min(self.requested_pause, left)))
 
 
 def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
@@ -162,28 +171,36 @@ def send(delivery: ClaimedDelivery) -> DeliveryResult:
             request_id=delivery.request_id,
         )
         read = answers.receipt if delivery.plugin_key == ALERTS else answers.acknowledgement
-        return result_of(read(reply.body), pause)
+        return result_of(read(reply.body), pause, reply.retry_after)
     except CallFailed as failure:
         return result_of(failure, pause)
 
 
-def result_of(answer: Acknowledgement | CallFailed, pause: float) -> DeliveryResult:
-    """What a subscriber's answer leads to; `pause`, in seconds, is that before the next attempt, if there is one.
+def result_of(
+    answer: Acknowledgement | CallFailed, pause: float, requested_pause: float | None = None
+) -> DeliveryResult:
+    """What a subscriber's answer leads to. `pause`, in seconds, is that before the next attempt, if there is one; it is longer
+    where the subscriber asked for more (`Retry-After`), as `requested_pause` or in the failure.
 
-    A failure counts as `RE`, and its cause is kept as the answer.
+    A failure counts as `RE`, and its cause is kept as the answer. Status 410 counts as `EX`.
     """
+    if isinstance(answer, CallFailed):
+        requested_pause = answer.retry_after
+        if answer.status == HTTPStatus.GONE:
+            return DeliveryResult(DeliveryStatus.EXCEPTION, answer.cause)
+    requested = requested_pause or 0.0
     match answer:
         case Acknowledgement.OK:
             return DeliveryResult(DeliveryStatus.DELIVERED, answer)
         case Acknowledgement.EXCEPTION:
             return DeliveryResult(DeliveryStatus.EXCEPTION, answer)
         case Acknowledgement.RETRY:
-            return DeliveryResult(DeliveryStatus.WAITING, answer, pause)
+            return DeliveryResult(DeliveryStatus.WAITING, answer, pause, requested_pause=requested)
         case ConcurrencyLimit() | CircuitOpen():
-            wait = max(answer.retry_after or 0.0, 1.0)
+            wait = max(requested, 1.0)
             return DeliveryResult(DeliveryStatus.WAITING, answer.cause, wait, counted=False)
         case _:
-            return DeliveryResult(DeliveryStatus.WAITING, answer.cause, pause)
+            return DeliveryResult(DeliveryStatus.WAITING, answer.cause, pause, requested_pause=requested)
 
 
 def backoff(attempt: int, limits: Settings) -> float:
@@ -196,7 +213,7 @@ def backoff(attempt: int, limits: Settings) -> float:
 def finish(delivery: ClaimedDelivery, owner: str, result: DeliveryResult) -> None:
     """Write the result of an attempt. Does nothing when another worker has taken the lease meanwhile."""
     moment = now()
-    next_at = moment + timedelta(seconds=result.pause)
+    next_at = result.next_at(moment, delivery.give_up_at)
     given_up = result.status is DeliveryStatus.WAITING and next_at > delivery.give_up_at
     status = DeliveryStatus.EXHAUSTED if given_up else result.status
     with transaction() as session:

@@ -112,8 +112,8 @@ class Acknowledgement(StrEnum):
 
 
 def acknowledgement(body: bytes) -> Acknowledgement:
-    """A LifeHook's answer; surrounding white space and case do not matter."""
-    word = body.decode("utf-8", "replace").strip().upper()
+    """A LifeHook's answer; a byte order mark, surrounding white space and case do not matter."""
+    word = body.decode("utf-8-sig", "replace").strip().upper()
     try:
         return Acknowledgement(word)
     except ValueError:

@@ -28,11 +28,13 @@ BUSY = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with status 200. `seconds` is how long the last of the `attempts` took."""
+    """An answer with status 200. `seconds` is how long the last of the `attempts` took, and `retry_after` the pause in seconds
+    that the answer asks for, if it does."""
 
     body: bytes
     attempts: int
     seconds: float
+    retry_after: float | None = None
 
 
 class PluginClient:
@@ -82,8 +84,9 @@ class PluginClient:
                     endpoint, body, job_id=job_id, idempotency_key=idempotency_key, request_id=request_id
                 )
                 started = time.monotonic()
-                answer = _accepted(self._transport.post(endpoint.address, body, headers, limit), endpoint)
-                return Reply(answer, attempts, time.monotonic() - started)
+                response = self._transport.post(endpoint.address, body, headers, limit)
+                _check_status(response, endpoint)
+                return Reply(response.body, attempts, time.monotonic() - started, _requested_pause(response))
 
         retrying = Retrying(
             retry=_RETRY,
@@ -122,16 +125,21 @@ def _limit(timeout: float, deadline: float) -> Deadline:
     return Deadline.after(min(timeout, left))
 
 
-def _accepted(response: Response, endpoint: Endpoint) -> bytes:
-    if response.status == 200:
-        return response.body
+def _check_status(response: Response, endpoint: Endpoint) -> None:
+    status, pause = response.status, _requested_pause(response)
+    if status == 200:
+        return
     words = clean(response.body, hide=_secrets(endpoint))
-    cause = f"status {response.status}" + (f": {words}" if words else "")
-    if response.status in BUSY:
-        raise PluginUnavailable(cause, retry_after=retry_after(response.headers.get("Retry-After"), now()))
-    if 300 <= response.status < 400:
-        raise BadAnswer(f"status {response.status}: redirects are not followed")
-    raise BadAnswer(cause)
+    cause = f"status {status}" + (f": {words}" if words else "")
+    if status in BUSY:
+        raise PluginUnavailable(cause, retry_after=pause, status=status)
+    if 300 <= status < 400:
+        cause = f"status {status}: redirects are not followed"
+    raise BadAnswer(cause, retry_after=pause, status=status)
+
+
+def _requested_pause(response: Response) -> float | None:
+    return retry_after(response.headers.get("Retry-After"), now())
 
 
 def _secrets(endpoint: Endpoint) -> list[str]:

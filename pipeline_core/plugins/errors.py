@@ -12,23 +12,21 @@ MAX_QUOTED = 200
 
 
 class CallFailed(PipelineError):
-    """The call brought no usable answer. `cause` is a short sentence without secrets, `attempts` counts the requests."""
+    """The call brought no usable answer. `cause` is a short sentence without secrets, `attempts` counts the requests.
 
-    def __init__(self, cause: str, *, attempts: int = 0) -> None:
+    `retry_after` is how many seconds to wait, if anything said so; `status` is the answer's, 0 where there was none.
+    """
+
+    def __init__(self, cause: str, *, attempts: int = 0, retry_after: float | None = None, status: int = 0) -> None:
         super().__init__(cause)
         self.cause = cause
         self.attempts = attempts
+        self.retry_after = retry_after
+        self.status = status
 
 
 class PluginUnavailable(CallFailed):
-    """The plugin cannot be reached, or said that it is busy; a later call may succeed.
-
-    `retry_after` is how many seconds to wait, if anything said so.
-    """
-
-    def __init__(self, cause: str, *, attempts: int = 0, retry_after: float | None = None) -> None:
-        super().__init__(cause, attempts=attempts)
-        self.retry_after = retry_after
+    """The plugin cannot be reached, or said that it is busy; a later call may succeed."""
 
 
 class ConcurrencyLimit(PluginUnavailable):

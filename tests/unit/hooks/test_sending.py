@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -27,6 +27,35 @@ PAUSE = 7.0
 )
 def test_what_a_subscriber_s_answer_leads_to(answer: Acknowledgement | CallFailed, result: DeliveryResult) -> None:
     assert result_of(answer, PAUSE) == result
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Acknowledgement.RETRY,
+        PluginUnavailable("status 429", retry_after=60, status=429),
+        BadAnswer("status 400", retry_after=60, status=400),
+    ],
+)
+def test_a_subscriber_may_ask_for_a_longer_pause_and_gets_it_until_the_delivery_is_given_up(
+    answer: Acknowledgement | CallFailed,
+) -> None:
+    result = result_of(answer, PAUSE, 60 if isinstance(answer, Acknowledgement) else None)
+    assert result.status is DeliveryStatus.WAITING
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    for left, seconds in [(3600, 60), (30, 30), (3, PAUSE), (-1, PAUSE)]:
+        assert result.next_at(moment, moment + timedelta(seconds=left)) == moment + timedelta(seconds=seconds)
+
+
+def test_a_pause_that_is_shorter_than_the_usual_one_changes_nothing() -> None:
+    result = result_of(PluginUnavailable("status 503", retry_after=1, status=503), PAUSE)
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert result.next_at(moment, moment + timedelta(days=1)) == moment + timedelta(seconds=PAUSE)
+
+
+def test_a_subscriber_that_is_gone_gives_up() -> None:
+    result = result_of(BadAnswer("status 410: moved away", status=410), PAUSE)
+    assert result == DeliveryResult(DeliveryStatus.EXCEPTION, "status 410: moved away")
 
 
 @pytest.mark.parametrize("kind", [ConcurrencyLimit, CircuitOpen])

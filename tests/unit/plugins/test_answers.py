@@ -123,6 +123,8 @@ def test_a_taskset_that_is_no_object_is_refused(answer: Any) -> None:
     [
         (b"OK", Acknowledgement.OK),
         (b" ok\r\n", Acknowledgement.OK),
+        (b"\xef\xbb\xbfOK\r\n", Acknowledgement.OK),
+        (b"\xef\xbb\xbfre", Acknowledgement.RETRY),
         (b"Re", Acknowledgement.RETRY),
         (b"\tEX ", Acknowledgement.EXCEPTION),
     ],

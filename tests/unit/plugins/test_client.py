@@ -98,6 +98,13 @@ def test_retry_after_beyond_the_budget_is_handed_on() -> None:
     assert call.pauses == []
 
 
+@pytest.mark.parametrize(("code", "failure"), [(429, PluginUnavailable), (503, PluginUnavailable), (410, BadAnswer)])
+def test_a_failure_has_the_status_and_the_pause_that_was_asked_for(code: int, failure: type[CallFailed]) -> None:
+    with pytest.raises(failure) as caught:
+        Call(status(code, Retry_After="60"))(attempts=1)
+    assert (caught.value.status, caught.value.retry_after) == (code, 60)
+
+
 def test_an_attempt_gets_what_is_left_of_the_budget() -> None:
     call = Call(OK)
     call(timeout=30, budget=5)
