@@ -1,7 +1,7 @@
 """The `pipeline` command: a thin client of the REST API, and the commands that run the service on this machine.
 
-`main` is the entry point; nothing else here is meant to be imported from outside. A module is one noun of the command
-line, and none is imported before its command is asked for: `pipeline --help` loads neither server nor HTTP library.
+`main` is the entry point; nothing else here is meant to be imported from outside. Each module has the commands of one noun,
+and is imported when one of them is invoked: `pipeline --help` loads neither the server nor an HTTP library.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from pipeline_cli.group import Entry, LazyGroup
 
 COMMANDS = {
     "submit": Entry("pipeline_cli.submit:submit", "Submit a job from a YAML or JSON file."),
-    "explain": Entry("pipeline_cli.submit:explain", "Show which plugins a job would meet, without submitting it."),
+    "explain": Entry(
+        "pipeline_cli.submit:explain", "Show which plugins would be called for a job, without submitting it."
+    ),
     "jobs": Entry("pipeline_cli.jobs:jobs", "List or count jobs."),
     "job": Entry("pipeline_cli.jobs:job", "Show a job with its tasks and replicas."),
     "config": Entry("pipeline_cli.jobs:config", "Show a job as it was submitted."),
     "taskset": Entry("pipeline_cli.jobs:taskset", "Show the TaskSet that a job became."),
     "trail": Entry("pipeline_cli.jobs:trail", "Show every plugin call of a job."),
-    "events": Entry("pipeline_cli.jobs:events", "Show every state change of a job and who was told."),
+    "events": Entry("pipeline_cli.jobs:events", "Show every state change of a job, and its deliveries."),
     "logs": Entry("pipeline_cli.logs:logs", "Print what a job's replicas wrote."),
-    "wait": Entry("pipeline_cli.jobs:wait", "Show a job's way as it happens, until it has ended."),
+    "wait": Entry("pipeline_cli.jobs:wait", "Show a job's progress until it has ended."),
     "stop": Entry("pipeline_cli.jobs:stop", "Stop a job."),
-    "resume": Entry("pipeline_cli.jobs:resume", "Let a suspended job go on."),
+    "resume": Entry("pipeline_cli.jobs:resume", "Resume a suspended job."),
     "retry": Entry("pipeline_cli.jobs:retry", "Submit a failed or stopped job again, as a new job."),
     "flow": Entry("pipeline_cli.flows:flow", "Import, export, run and schedule flows."),
     "template": Entry("pipeline_cli.templates:template", "Import and show templates of tasks."),
@@ -31,11 +33,11 @@ COMMANDS = {
     "backfill": Entry("pipeline_cli.schedules:backfills", "Show, stop and resume backfills of flows."),
     "feature": Entry("pipeline_cli.features:feature", "Register, show and switch features."),
     "plugins": Entry("pipeline_cli.plugins:plugins", "List plugins in running order."),
-    "deliveries": Entry("pipeline_cli.plugins:deliveries", "List what LifeHooks were told, and how it went."),
+    "deliveries": Entry("pipeline_cli.plugins:deliveries", "List deliveries of events to LifeHooks, and their status."),
     "token": Entry("pipeline_cli.tokens:token", "Create, list and delete tokens."),
-    "status": Entry("pipeline_cli.operations:status", "Show how the service stands, and what is amiss."),
-    "secrets": Entry("pipeline_cli.operations:secrets", "Look after the secrets that the service stores."),
-    "database": Entry("pipeline_cli.database:database", "Look after the service's database."),
+    "status": Entry("pipeline_cli.operations:status", "Show the state of the service, and its problems."),
+    "secrets": Entry("pipeline_cli.operations:secrets", "Manage the keys of the secrets that the service stores."),
+    "database": Entry("pipeline_cli.database:database", "Manage the service's database."),
     "up": Entry("pipeline_cli.up:up", "Run the whole service on this machine until Ctrl-C."),
     "api": Entry("pipeline_cli.processes:api", "Run the REST API."),
     "worker": Entry("pipeline_cli.processes:worker", "Run a worker: of stages, hooks, flows or housekeeping."),
@@ -47,7 +49,7 @@ COMMANDS = {
 main = LazyGroup(
     "pipeline",
     entries=COMMANDS,
-    help="Submit jobs to a Pipeline service and look after them.",
+    help="Submit jobs to a Pipeline service, and manage jobs, flows and features.",
     epilog="The service is the one at PIPELINE_URL (http://127.0.0.1:8080); PIPELINE_TOKEN is the token or password.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )

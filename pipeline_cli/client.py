@@ -1,4 +1,4 @@
-"""The service as the command line sees it: paths go out, payloads come back, everything else is an error to show."""
+"""The HTTP client of the command line: returns payloads, and raises errors that click prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import click
 import requests
 
-from pipeline_cli.exits import BrokeOff, Refused, Unavailable
+from pipeline_cli.exits import ConnectionLost, Refused, ServiceUnavailable
 from pipeline_core.errors import Code
 
 CONNECT_SECONDS = 5
@@ -27,7 +27,7 @@ TEXT_CODES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """A successful answer: the whole envelope, its payload, and the headers (paging stands there)."""
+    """A successful answer: the whole envelope, its payload, and the headers, which have the paging."""
 
     envelope: dict[str, Any]
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class Answer:
 
 
 class BearerToken(requests.auth.AuthBase):
-    """Also keeps requests from looking for a password in ~/.netrc."""
+    """Sends the token. Setting an `auth` also keeps requests from reading ~/.netrc."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -53,10 +53,11 @@ class BearerToken(requests.auth.AuthBase):
         return request
 
 
-class Client:
-    """Speaks with the service at `url`.
+class ServiceClient:
+    """Client of the service at `url`.
 
-    Every call raises `Refused` for an answer 4xx and `Unavailable` when there is none, or none of ours.
+    Every call raises `Refused` for a 4xx answer, and `ServiceUnavailable` for 5xx, for no answer, and for one that is not
+    Pipeline's.
     """
 
     def __init__(self, url: str, token: str = "") -> None:
@@ -64,7 +65,7 @@ class Client:
         self.session = requests.Session()
         self.session.auth = BearerToken(token)
         self.session.headers["Accept"] = "application/json"
-        # A proxy from the environment cannot reach this machine's own loopback.
+        # A proxy from the environment cannot reach this machine's loopback address.
         self.session.trust_env = not is_loopback(self.url)
 
     def get(self, *path: str, params: Mapping[str, Any] | None = None) -> Answer:
@@ -80,7 +81,7 @@ class Client:
         return self._call("DELETE", path)
 
     def all(self, *path: str, params: Mapping[str, Any] | None = None) -> list[Any]:
-        """The whole of a list, also when the service hands it out in pages."""
+        """A whole list, fetched page by page where the service pages it."""
         answer = self.get(*path, params=params)
         items, page = list(answer.payload), 1
         while answer.payload and len(items) < int(answer.headers.get("X-Total-Count", 0)):
@@ -90,7 +91,7 @@ class Client:
         return items
 
     def stream(self, *path: str, params: Mapping[str, Any], follow: bool) -> Iterator[bytes]:
-        """The body of a text answer as it comes; a followed one may be silent for as long as it likes."""
+        """The chunks of a text response as they arrive; without a read timeout when `follow` is true."""
         answer = self._send(
             "GET", path, params=params, stream=True, timeout=(CONNECT_SECONDS, None if follow else READ_SECONDS)
         )
@@ -100,9 +101,9 @@ class Client:
             try:
                 yield from answer.iter_content(None)
             except requests.RequestException as error:
-                # What the parser of chunks says means nothing to people.
+                # The text of a ChunkedEncodingError means nothing to users.
                 why = "" if isinstance(error, requests.exceptions.ChunkedEncodingError) else f": {cause(error)}"
-                raise BrokeOff(f"{self.url} broke off its answer{why}") from error
+                raise ConnectionLost(f"{self.url} broke off its answer{why}") from error
 
     def _call(self, method: str, path: tuple[str, ...], **arguments: Any) -> Answer:
         answer = self._send(method, path, timeout=(CONNECT_SECONDS, READ_SECONDS), **arguments)
@@ -114,16 +115,16 @@ class Client:
     def _send(self, method: str, path: tuple[str, ...], **arguments: Any) -> requests.Response:
         url = "/".join([self.url, *(quote(part, safe="") for part in path)])
         try:
-            # Not followed: a redirect would turn a POST into a GET, and ours never redirects.
+            # Redirects are not followed: they would turn a POST into a GET, and the service never redirects.
             return self.session.request(method, url, allow_redirects=False, **arguments)
         except requests.RequestException as error:
-            if isinstance(bottom(error), ConnectionResetError):
-                raise BrokeOff(f"{self.url} closed the connection without an answer") from error
-            raise Unavailable(f"cannot reach {self.url}: {cause(error)}. Is PIPELINE_URL right?") from error
+            if isinstance(root_exception(error), ConnectionResetError):
+                raise ConnectionLost(f"{self.url} closed the connection without an answer") from error
+            raise ServiceUnavailable(f"cannot reach {self.url}: {cause(error)}. Is PIPELINE_URL right?") from error
 
 
 def base_url(text: str) -> str:
-    """`text` without a slash at its end. Raises click.UsageError when it is no absolute HTTP URL, or ends with /v1."""
+    """`text` without a trailing slash. Raises click.UsageError when it is no absolute HTTP URL, or ends with /v1."""
     try:
         parts = urlsplit(text)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -146,7 +147,7 @@ def is_loopback(url: str) -> bool:
 
 
 def envelope_of(answer: requests.Response) -> dict[str, Any] | None:
-    """The answer's envelope; none when somebody else than the service has answered."""
+    """The answer's envelope; None when it is not an answer of Pipeline, such as a proxy's."""
     try:
         body = answer.json()
     except requests.JSONDecodeError:
@@ -155,25 +156,25 @@ def envelope_of(answer: requests.Response) -> dict[str, Any] | None:
 
 
 def text_envelope(answer: requests.Response) -> dict[str, Any] | None:
-    """What a plain text error says, in the form of an envelope: logs are text, and so may their errors be."""
+    """An envelope made of a plain text error: errors of log streams may be text."""
     code = TEXT_CODES.get(answer.status_code)
     if code is None or not answer.headers.get("Content-Type", "").startswith("text/plain"):
         return None
     return {"code": code, "msg": answer.text.strip()}
 
 
-def failure(answer: requests.Response) -> Refused | Unavailable:
-    """The error that an answer other than success stands for."""
+def failure(answer: requests.Response) -> Refused | ServiceUnavailable:
+    """The error for an answer other than success."""
     envelope = envelope_of(answer) or text_envelope(answer)
     if envelope is None:
-        return Unavailable(
+        return ServiceUnavailable(
             f"{answer.url} answered {answer.status_code} {answer.reason} in a way that the service does not: "
             f"is PIPELINE_URL right?"
         )
     message = str(envelope.get("msg") or answer.reason)
     if answer.status_code >= 500:
         request = f" (request {answer.headers['X-Request-ID']})" if "X-Request-ID" in answer.headers else ""
-        return Unavailable(
+        return ServiceUnavailable(
             f"{envelope['code']}: {message}{request}", retry_after=seconds(answer.headers.get("Retry-After"))
         )
     return Refused(answer.status_code, envelope["code"], message, envelope.get("errors") or {})
@@ -183,16 +184,16 @@ def seconds(header: str | None) -> float | None:
     return float(header) if header and header.isdigit() else None
 
 
-def bottom(error: BaseException) -> BaseException:
-    """What is at the bottom of an exception of requests, which wraps several."""
+def root_exception(error: BaseException) -> BaseException:
+    """The innermost of the exceptions that one of requests wraps."""
     below = [getattr(error, "reason", None), *error.args[:1], error.__cause__, error.__context__]
     for inner in below:
         if isinstance(inner, BaseException):
-            return bottom(inner)
+            return root_exception(inner)
     return error
 
 
 def cause(error: BaseException) -> str:
-    """The plain words at the bottom of an exception of requests."""
-    error = bottom(error)
+    """The message of the innermost exception."""
+    error = root_exception(error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from pipeline_cli.exits import Unavailable
+from pipeline_cli.exits import ServiceUnavailable
 from pipeline_core.database import migrate
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
@@ -13,12 +13,12 @@ from pipeline_core.settings import settings
 
 @click.group()
 def database() -> None:
-    """Look after the service's database."""
+    """Manage the service's database."""
 
 
 @database.command()
 def upgrade() -> None:
-    """Bring the database at PIPELINE_DATABASE_URL to this version's schema, unless it is a later one's already."""
+    """Migrate the database at PIPELINE_DATABASE_URL to this version's schema, unless it has a later version's."""
     try:
         url = settings().database_url
     except ConfigurationError as error:
@@ -35,4 +35,4 @@ def upgrade() -> None:
             "postgresql://user:password@127.0.0.1:5432/pipeline"
         ) from error
     except DBAPIError as error:
-        raise Unavailable(f"the database did not do it: {str(error.orig).strip()}") from error
+        raise ServiceUnavailable(f"the database did not do it: {str(error.orig).strip()}") from error

@@ -1,4 +1,4 @@
-"""Drawings of a DAG, in notations that other programs lay out, and as an SVG that needs none: pure functions."""
+"""Drawings of a DAG as Graphviz, Mermaid and SVG: pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dot(names: Mapping[str, str], dag: Dag) -> str:
 
 def mermaid(names: Mapping[str, str], dag: Dag) -> str:
     """The DAG as a flowchart of Mermaid, which many pages show as a drawing."""
-    # A task may have the name of one of Mermaid's words, so that nodes are numbered.
+    # Nodes are numbered, since a task's name may be a keyword of Mermaid.
     numbers = {key: f"t{number}" for number, key in enumerate(dag)}
     nodes = [f'  {numbers[key]}["{names[key]}"]' for key in dag]
     edges = [f"  {numbers[before]} --> {numbers[key]}" for before, key in arrows(dag)]
@@ -32,7 +32,7 @@ def mermaid(names: Mapping[str, str], dag: Dag) -> str:
 
 
 def svg(names: Mapping[str, str], dag: Dag) -> str:
-    """The DAG as a picture: each task in the layer below the last of those that it depends on."""
+    """The DAG as an SVG: each task is in the layer below the lowest of those that it depends on."""
     rows = layers(dag)
     widest = max(map(len, rows))
     across, down = WIDTH + GAP_ACROSS, HEIGHT + GAP_DOWN
@@ -63,12 +63,12 @@ FORMATS: Mapping[str, Drawing] = {"dot": dot, "mermaid": mermaid, "svg": svg}
 
 
 def arrows(dag: Dag) -> list[tuple[str, str]]:
-    """Each task with one that waits for it."""
+    """The edges: pairs of a task and one that depends on it."""
     return [(before, key) for key, upstream in dag.upstream.items() for before in upstream]
 
 
 def layers(dag: Dag) -> list[list[str]]:
-    """The tasks by how long the longest way to them is, each layer in about the order of the one above."""
+    """The tasks by the length of the longest path to them, each layer sorted by the mean position of its upstream tasks."""
     depth: dict[str, int] = {}
     rows: list[list[str]] = []
     for key in dag:

@@ -1,4 +1,4 @@
-"""How the `pipeline` command ends: scripts may rely on these numbers."""
+"""Exit codes of the `pipeline` command, which scripts may rely on, and its exceptions."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ MEANINGS: Mapping[Exit, str] = {
 
 
 class BadFile(click.ClickException):
-    """A file cannot be read as what it should be."""
+    """A file cannot be read, or is not what the command expects."""
 
     exit_code = Exit.USAGE
 
 
-class Unavailable(click.ClickException):
-    """The service is not to be had; `retry_after` is the pause in seconds that it asked for, if it did."""
+class ServiceUnavailable(click.ClickException):
+    """The service cannot be reached or answered 5xx; `retry_after` is the pause in seconds that it requested, if any."""
 
     exit_code = Exit.UNAVAILABLE
 
@@ -59,23 +59,23 @@ class Unavailable(click.ClickException):
         self.retry_after = retry_after
 
 
-class BrokeOff(Unavailable):
-    """The service was reached, and closed the connection before its answer had ended."""
+class ConnectionLost(ServiceUnavailable):
+    """The connection was closed before the answer had ended."""
 
 
 class Refused(click.ClickException):
-    """The service answered 4xx: `code`, its sentence, and what is wrong with each field by its path."""
+    """The service answered 4xx: `code`, message, and the errors of each field by its path."""
 
     def __init__(self, status: int, code: str, message: str, errors: Mapping[str, Sequence[str]]) -> None:
-        super().__init__("\n".join([f"{code}: {message}", *untold(errors, message)]))
+        super().__init__("\n".join([f"{code}: {message}", *further_errors(errors, message)]))
         self.status = status
         self.code = code
         # click declares it for the class, and reads it from the instance.
         self.exit_code = exit_for(status, code)  # type: ignore[misc]
 
 
-def untold(errors: Mapping[str, Sequence[str]], message: str) -> list[str]:
-    """A line for each fault that the message does not tell: it tells the first already, with its path."""
+def further_errors(errors: Mapping[str, Sequence[str]], message: str) -> list[str]:
+    """A line for each validation error that is not in the message, which has the first one."""
     return [
         f"  {path}: {text}"
         for path, texts in errors.items()

@@ -1,4 +1,4 @@
-"""`pipeline flow`: the group, and what is done to the documents of flows."""
+"""`pipeline flow`: the group, and importing, exporting, listing, showing and deleting flows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pipeline_cli import render_flows
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.exits import BadFile
 from pipeline_cli.group import WRITE_FAULTS, Entry, LazyGroup
 from pipeline_cli.manifest import documents
@@ -27,7 +27,7 @@ COMMANDS = {
     "runs": Entry("pipeline_cli.runs:of_flow", "List the runs of a flow."),
     "schedule": Entry("pipeline_cli.schedules:schedule", "Show when a flow runs next, and what it has missed."),
     "pause": Entry("pipeline_cli.schedules:pause", "Make no more runs of a flow's schedule."),
-    "resume": Entry("pipeline_cli.schedules:resume", "Let a paused schedule go on, from now."),
+    "resume": Entry("pipeline_cli.schedules:resume", "Resume a paused schedule, from now."),
     "backfill": Entry("pipeline_cli.schedules:backfill", "Run points of a schedule's past, oldest first."),
     "backfills": Entry("pipeline_cli.schedules:list_backfills", "List the backfills of a flow, the newest first."),
     "delete": Entry("pipeline_cli.flows:delete", "Delete a flow with the history of its runs."),
@@ -41,11 +41,11 @@ name_argument = click.argument("name")
 @click.command("import")
 @click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
 @with_service
-def import_flows(service: Client, out: Output, file: str) -> None:
+def import_flows(service: ServiceClient, out: Output, file: str) -> None:
     """Import the flows of a document, all of them or none.
 
-    FILE (- for standard input) is JSON or YAML. Flows that are there already are replaced; those that are new and have a
-    schedule come in paused.
+    FILE (- for standard input) is JSON or YAML. Flows that exist already are replaced; new ones that have a schedule are
+    paused.
     """
     found = documents(file)
     if len(found) > 1:
@@ -58,10 +58,10 @@ def import_flows(service: Client, out: Output, file: str) -> None:
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-o", "file", type=click.Path(allow_dash=True, dir_okay=False), help="Write the document to this file.")
 @partial(with_service, form_options=("--output",))
-def export(service: Client, out: Output, names: tuple[str, ...], file: str | None) -> None:
+def export(service: ServiceClient, out: Output, names: tuple[str, ...], file: str | None) -> None:
     """Print flows as the document that they were imported as.
 
-    All flows by name, or those named, in this order. The same flows are always the same bytes, in any form of output.
+    All flows by name, or those named, in the order given. The output is the same for the same flows, byte by byte.
     """
     params = {"names": ",".join(names)} if names else {}
     text = dump_document(service.get("v1", "flows", "export", params=params).payload)
@@ -83,7 +83,7 @@ def write(path: Path, text: str) -> None:
 
 @click.command("list")
 @with_service
-def list_flows(service: Client, out: Output) -> None:
+def list_flows(service: ServiceClient, out: Output) -> None:
     """List flows."""
     out.show(service.all("v1", "flows"), render_flows.flows)
 
@@ -91,7 +91,7 @@ def list_flows(service: Client, out: Output) -> None:
 @click.command()
 @name_argument
 @with_service
-def show(service: Client, out: Output, name: str) -> None:
+def show(service: ServiceClient, out: Output, name: str) -> None:
     """Show a flow as it was imported."""
     out.show(service.get("v1", "flows", name).payload, render_flows.entry)
 
@@ -99,6 +99,6 @@ def show(service: Client, out: Output, name: str) -> None:
 @click.command()
 @name_argument
 @with_service
-def delete(service: Client, out: Output, name: str) -> None:
+def delete(service: ServiceClient, out: Output, name: str) -> None:
     """Delete a flow with the history of its runs."""
     out.show(service.delete("v1", "flows", name).envelope, lambda _: [f"{name} deleted"])

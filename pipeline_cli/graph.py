@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.drawings import FORMATS
 from pipeline_cli.flows import write
 from pipeline_cli.options import with_service
@@ -21,7 +21,7 @@ from pipeline_core.flows.definition.flow import parse_stored
 )
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Write the drawing to this file.")
 @with_service
-def graph(service: Client, out: Output, name: str, notation: str, file: Path | None) -> None:
+def graph(service: ServiceClient, out: Output, name: str, notation: str, file: Path | None) -> None:
     """Draw a flow's tasks and what they depend on.
 
     An arrow leads from each task to those that wait for it.

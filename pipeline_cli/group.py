@@ -1,4 +1,4 @@
-"""A click group whose commands are imported when they are asked for, not when they are listed."""
+"""A click group that imports a command when it is invoked, not when it is listed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from pipeline_cli.exits import Exit
 
 CLI_EXTRA = ("rich", "yaml")
-"""What the extra `cli` installs; the image of the service is without it."""
+"""Packages of the extra `cli`, which the image of the service lacks."""
 WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -82,11 +82,11 @@ class LazyGroup(click.Group):
             click.echo(err=True)
             ctx.exit(Exit.INTERRUPTED)
         except BrokenPipeError:
-            # The reader (`head`) has seen enough.
+            # The reader, such as `head`, has closed the pipe.
             drop_output()
             ctx.exit(Exit.PIPE_CLOSED)
 
 
 def drop_output() -> None:
-    """Lets the rest of the output go nowhere: the interpreter's last flush must not complain about it."""
+    """Redirect the rest of the output to /dev/null, so that the flush at interpreter exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`pipeline jobs`, `pipeline job` and what can be done to one."""
+"""`pipeline jobs`, `pipeline job` and the commands for one job."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from pipeline_cli import render
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import Instant, with_service
 from pipeline_cli.output import Output
 from pipeline_cli.progress import wait_for
 
 job_id_argument = click.argument("job_id", metavar="ID")
-reason_option = click.option("--reason", help="Why; it stands in the job's history.")
+reason_option = click.option("--reason", help="Why; it is kept in the job's history.")
 
 
 @click.command()
@@ -22,7 +22,7 @@ reason_option = click.option("--reason", help="Why; it stands in the job's histo
 @click.option("--state", help="waiting, suspended, running, succeeded, failed, stopped; completed for the last three.")
 @click.option("--stage", help="Only jobs at this stage. Several: a,b.")
 @click.option("--suspended-by", "suspendedBy", metavar="KEY", help="Only jobs that this gate suspended.")
-@click.option("--name", help="Only jobs whose names begin so.")
+@click.option("--name", help="Only jobs whose names begin with this.")
 @click.option(
     "--since", "startAt", type=Instant(), help="Submitted then or later: unix seconds, RFC 3339, or 30m, 2h, 7d."
 )
@@ -30,10 +30,10 @@ reason_option = click.option("--reason", help="Why; it stands in the job's histo
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="By submission.  [default: desc]")
 @click.option("--page", "pageNumber", type=click.IntRange(min=1), help="Which page, from 1.")
 @click.option("--page-size", "pageSize", type=click.IntRange(1, 500), help="Jobs on a page.  [default: 20]")
-@click.option("--cursor", help="Where the page before ended; stays fast at any depth.")
+@click.option("--cursor", help="Cursor that the previous page printed; stays fast in long lists.")
 @click.option("--count", "only_count", is_flag=True, help="Print only how many there are.")
 @with_service
-def jobs(service: Client, out: Output, only_count: bool, **filters: Any) -> None:
+def jobs(service: ServiceClient, out: Output, only_count: bool, **filters: Any) -> None:
     """List or count jobs."""
     given = {name: value for name, value in filters.items() if value is not None}
     if only_count:
@@ -55,7 +55,7 @@ def total(headers: Any) -> str:
 @click.command()
 @job_id_argument
 @with_service
-def job(service: Client, out: Output, job_id: str) -> None:
+def job(service: ServiceClient, out: Output, job_id: str) -> None:
     """Show a job with its tasks and replicas."""
     out.show(service.get("v1", "job", "detail", job_id).payload, render.job)
 
@@ -63,7 +63,7 @@ def job(service: Client, out: Output, job_id: str) -> None:
 @click.command()
 @job_id_argument
 @with_service
-def config(service: Client, out: Output, job_id: str) -> None:
+def config(service: ServiceClient, out: Output, job_id: str) -> None:
     """Show a job as it was submitted."""
     out.show(service.get("v1", "job", "config", job_id).payload, render.document)
 
@@ -71,7 +71,7 @@ def config(service: Client, out: Output, job_id: str) -> None:
 @click.command()
 @job_id_argument
 @with_service
-def taskset(service: Client, out: Output, job_id: str) -> None:
+def taskset(service: ServiceClient, out: Output, job_id: str) -> None:
     """Show the TaskSet that a job became."""
     out.show(service.get("v1", "job", "taskset", job_id).payload, render.document)
 
@@ -79,7 +79,7 @@ def taskset(service: Client, out: Output, job_id: str) -> None:
 @click.command()
 @job_id_argument
 @with_service
-def trail(service: Client, out: Output, job_id: str) -> None:
+def trail(service: ServiceClient, out: Output, job_id: str) -> None:
     """Show every plugin call of a job."""
     out.show(service.all("v1", "job", "trail", job_id), render.trail)
 
@@ -87,16 +87,16 @@ def trail(service: Client, out: Output, job_id: str) -> None:
 @click.command()
 @job_id_argument
 @with_service
-def events(service: Client, out: Output, job_id: str) -> None:
-    """Show every state change of a job and who was told."""
+def events(service: ServiceClient, out: Output, job_id: str) -> None:
+    """Show every state change of a job, and its deliveries."""
     out.show(service.all("v1", "job", "events", job_id), render.events)
 
 
 @click.command()
 @job_id_argument
 @with_service
-def wait(service: Client, out: Output, job_id: str) -> None:
-    """Show a job's way as it happens, until it has ended.
+def wait(service: ServiceClient, out: Output, job_id: str) -> None:
+    """Show a job's progress until it has ended.
 
     Exits 1 unless it succeeded.
     """
@@ -107,7 +107,7 @@ def wait(service: Client, out: Output, job_id: str) -> None:
 @job_id_argument
 @reason_option
 @with_service
-def stop(service: Client, out: Output, job_id: str, reason: str | None) -> None:
+def stop(service: ServiceClient, out: Output, job_id: str, reason: str | None) -> None:
     """Stop a job."""
     body = {"reason": reason} if reason else {}
     answer = service.put("v1", "job", "stop", job_id, body=body)
@@ -119,8 +119,8 @@ def stop(service: Client, out: Output, job_id: str, reason: str | None) -> None:
 @click.option("--gate", metavar="KEY", help="Only if this gate suspended it.")
 @reason_option
 @with_service
-def resume(service: Client, out: Output, job_id: str, gate: str | None, reason: str | None) -> None:
-    """Let a suspended job go on."""
+def resume(service: ServiceClient, out: Output, job_id: str, gate: str | None, reason: str | None) -> None:
+    """Resume a suspended job."""
     body = {name: value for name, value in {"gate": gate, "reason": reason}.items() if value}
     answer = service.put("v1", "job", "resume", job_id, body=body)
     out.show(answer.envelope, lambda _: [f"{job_id} resumed"])
@@ -129,6 +129,6 @@ def resume(service: Client, out: Output, job_id: str, gate: str | None, reason: 
 @click.command()
 @job_id_argument
 @with_service
-def retry(service: Client, out: Output, job_id: str) -> None:
+def retry(service: ServiceClient, out: Output, job_id: str) -> None:
     """Submit a failed or stopped job again, as a new job."""
     out.show(service.post("v1", "job", "retry", job_id, body={}).payload, lambda payload: [payload["jobID"]])

@@ -11,17 +11,17 @@ from typing import Any
 
 import click
 
-from pipeline_cli.client import Client
-from pipeline_cli.exits import BrokeOff
+from pipeline_cli.client import ServiceClient
+from pipeline_cli.exits import ConnectionLost
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_cli.progress import LONGEST_PAUSE, patiently
+from pipeline_cli.progress import LONGEST_PAUSE, retry_while_unavailable
 
 OVERLAP = timedelta(seconds=5)
 
 
-def of(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options by which lines are chosen, for a command that prints those of a `what`."""
+def line_options(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that select log lines, for a command that prints those of a job or a run (`what`)."""
     options = (
         click.option("--follow", "-f", is_flag=True, help=f"Go on until the {what} has ended."),
         click.option("--task", help="Only this task.  [default: all]"),
@@ -33,11 +33,11 @@ def of(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @click.command()
 @click.argument("job_id", metavar="ID")
-@of("job")
+@line_options("job")
 @click.option("--replica", type=click.IntRange(min=0), help="Only the replica with this index.")
-@click.option("--attempt", type=click.IntRange(min=0), help="Which try of each replica, from 0.  [default: the last]")
+@click.option("--attempt", type=click.IntRange(min=0), help="Attempt of each replica, from 0.  [default: the last]")
 @with_service
-def logs(service: Client, out: Output, job_id: str, follow: bool, **filters: Any) -> None:
+def logs(service: ServiceClient, out: Output, job_id: str, follow: bool, **filters: Any) -> None:
     """Print what a job's replicas wrote.
 
     Lines of several replicas are merged by time and prefixed. They are there after the job has ended, too.
@@ -45,8 +45,8 @@ def logs(service: Client, out: Output, job_id: str, follow: bool, **filters: Any
     show(service, out, ("v1", "job", "logs", job_id), follow=follow, **filters)
 
 
-def show(service: Client, out: Output, path: Sequence[str], *, follow: bool, **filters: Any) -> None:
-    """Print the lines that the service has there, as they come. Raises click.UsageError where JSON is wanted."""
+def show(service: ServiceClient, out: Output, path: Sequence[str], *, follow: bool, **filters: Any) -> None:
+    """Stream the log lines at `path` to standard output. Raises click.UsageError with `--output json`."""
     if out.json:
         raise click.UsageError("logs are text: --output json means nothing here")
     params = {name: value for name, value in filters.items() if value is not None}
@@ -56,34 +56,34 @@ def show(service: Client, out: Output, path: Sequence[str], *, follow: bool, **f
     def lines() -> Iterator[bytes]:
         return service.stream(*path, params=params, follow=follow)
 
-    for chunk in followed(lines, lambda: service.get("v1", "version")) if follow else lines():
+    for chunk in with_reconnect(lines, lambda: service.get("v1", "version")) if follow else lines():
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
 
 
-def followed(lines: Callable[[], Iterator[bytes]], ask: Callable[[], Any]) -> Iterator[bytes]:
-    """What `lines` gives, asked anew while the service goes away before the first of them.
+def with_reconnect(lines: Callable[[], Iterator[bytes]], probe: Callable[[], Any]) -> Iterator[bytes]:
+    """The chunks of `lines`, with reconnects as long as none has arrived.
 
-    Once lines have come, nobody knows where in the middle of several replicas to go on, and BrokeOff says how to. `ask`
-    raises Unavailable while the service is away.
+    After the first chunk a reconnect could lose or repeat lines of some replicas: then ConnectionLost is raised, with the
+    command that goes on. `probe` raises ServiceUnavailable while the service is unavailable.
     """
-    came: datetime | None = None
+    received: datetime | None = None
     while True:
         try:
             for chunk in lines():
-                came = datetime.now(UTC)
+                received = datetime.now(UTC)
                 yield chunk
             return
-        except BrokeOff as error:
-            if came:
-                raise BrokeOff(
-                    f"{error.message}. Nothing is lost. The same command with `--since {since(came)}` goes on; "
+        except ConnectionLost as error:
+            if received:
+                raise ConnectionLost(
+                    f"{error.message}. Nothing is lost. The same command with `--since {resume_from(received)}` goes on; "
                     f"the lines of the last moments come again"
                 ) from error
             time.sleep(LONGEST_PAUSE)
-            patiently(ask)
+            retry_while_unavailable(probe)
 
 
-def since(came: datetime) -> str:
-    """The time to go on from when the last lines came at `came`: lines are on their way for a while."""
-    return (came - OVERLAP).isoformat(timespec="seconds").replace("+00:00", "Z")
+def resume_from(received: datetime) -> str:
+    """The value of `--since` to go on with: OVERLAP before the last chunk was received, since lines arrive late."""
+    return (received - OVERLAP).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Files that people write: YAML or JSON, read into exactly what JSON can say."""
+"""Reads YAML and JSON files into values that JSON can represent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import yaml
 from pipeline_cli.exits import BadFile
 from pipeline_core.common.strict_json import MAX_DEPTH
 
-# What the service takes of a body.
+# The service accepts bodies of up to 4 MiB.
 MOST_CHARACTERS = 4 * 1024 * 1024
 
 
@@ -32,7 +32,7 @@ DECIMAL = re.compile(
 
 
 class Loader(yaml.SafeLoader):
-    """YAML whose plain scalars mean what they would in JSON, and whose keys stand once.
+    """YAML whose plain scalars mean what they would in JSON, and whose keys are unique.
 
     `true`, `false`, `null`, `~`, nothing, and decimal numbers as JSON writes them (a sign, and a point at either end, are
     allowed) are what they look like; everything else is text: `no`, `12:30`, `01234`, `0x1F`, `1_000`, `2026-01-01`. That is
@@ -61,8 +61,8 @@ class Loader(yaml.SafeLoader):
 
 
 def require_bounded(document: yaml.Node) -> None:
-    """Raises yaml.constructor.ConstructorError when a document holds itself, or is too large once aliases are written
-    out. Takes time by what is written, not by what it stands for."""
+    """Raises yaml.constructor.ConstructorError when a document contains itself, or is too large once aliases are expanded.
+    Takes time proportional to the size of the file, not of the expansion."""
     sizes: dict[int, int | None] = {}
 
     def size(node: yaml.Node) -> int:
@@ -91,7 +91,7 @@ def refusal(text: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
 
 
 def resolve(tag: str, pattern: str, first: Iterable[str]) -> None:
-    """Give plain scalars that match the whole `pattern`, and begin with one of `first`, this tag."""
+    """Give this tag to plain scalars that match the whole `pattern` and begin with one of `first`."""
     Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$", re.ASCII), list(first))
 
 
@@ -115,7 +115,7 @@ def as_decimal(loader: Loader, node: Any) -> Any:
 
 
 def number(loader: Loader, node: Any, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Any:
-    """A number, also one that a tag such as `!!int` claims. Raises ConstructorError for another spelling."""
+    """The number that a scalar spells, also with an explicit tag such as `!!int`. Raises ConstructorError otherwise."""
     text = loader.construct_scalar(node)
     if not pattern.fullmatch(text):
         raise refusal(f'"{text}" is no decimal number', node)
@@ -148,7 +148,7 @@ Loader.add_constructor("tag:yaml.org,2002:set", as_mapping)
 def documents(path: str) -> list[dict[str, Any]]:
     """The documents of the file at `path` (`-`: standard input): objects only, empty ones left out.
 
-    Raises BadFile, which names file, line and column, or the path of the value at fault.
+    Raises BadFile, which names file, line and column, or the path of the wrong value.
     """
     try:
         text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8-sig")
@@ -169,7 +169,7 @@ def documents(path: str) -> list[dict[str, Any]]:
 
 
 def parse(text: str) -> list[Any]:
-    """All documents in `text`. JSON is tried first: tabs and escapes mean other things in YAML."""
+    """All documents in `text`. JSON is tried first, since YAML treats tabs and some escapes differently."""
     if text.lstrip().startswith(("{", "[")):
         with contextlib.suppress(json.JSONDecodeError):
             return [json.loads(text, object_pairs_hook=unique)]
@@ -184,7 +184,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_json(value: Any, path: str, levels: int = MAX_DEPTH) -> None:
-    """Raises BadFile when JSON cannot say `value`, which stands at `path`, or has more than so many levels."""
+    """Raises BadFile when JSON cannot represent `value`, which is at `path`, or it has more than `levels` levels."""
     if not levels and isinstance(value, dict | list):
         raise BadFile(f"{path[:200]}… is more than {MAX_DEPTH} levels deep; the service takes no more")
     if isinstance(value, float) and not math.isfinite(value):
@@ -213,9 +213,9 @@ def submit_body(
 ) -> dict[str, Any]:
     """The body of a submission from a file's document.
 
-    A document with `job` and no `kind` is a body already; any other is the job itself. `user`, `name`, `namespace` and
-    the pairs of `header` go over what the document says; for a bare job they default to this machine's user and
-    `metadata.name`. Raises BadFile when a bare job says neither its kind nor its name.
+    A document with `job` and no `kind` is a whole body; any other is a bare job. `user`, `name`, `namespace` and the pairs
+    of `header` override the document; for a bare job, `user` defaults to this machine's user and `name` to `metadata.name`.
+    Raises BadFile when a bare job has no kind or no name.
     """
     given = {"userID": user, "jobName": name, "jobNameSpace": namespace}
     given = {field: value for field, value in given.items() if value is not None}

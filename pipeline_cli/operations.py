@@ -1,11 +1,11 @@
-"""`pipeline status` and `pipeline secrets`: for who runs the service."""
+"""`pipeline status` and `pipeline secrets`: for operators of the service."""
 
 from __future__ import annotations
 
 import click
 
 from pipeline_cli import render
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.exits import Exit
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
@@ -15,8 +15,8 @@ from pipeline_cli.output import Output
 @click.option("--check", is_flag=True, help="Exit 1 when anything calls for somebody to look.")
 @with_service
 @click.pass_context
-def status(context: click.Context, service: Client, out: Output, check: bool) -> None:
-    """Show how the service stands, and what is amiss."""
+def status(context: click.Context, service: ServiceClient, out: Output, check: bool) -> None:
+    """Show the state of the service, and its problems."""
     payload = service.get("v1", "status").payload
     out.show(payload, render.status)
     if check and payload["problems"]:
@@ -25,15 +25,15 @@ def status(context: click.Context, service: Client, out: Output, check: bool) ->
 
 @click.group()
 def secrets() -> None:
-    """Look after the secrets that the service stores."""
+    """Manage the keys of the secrets that the service stores."""
 
 
 @secrets.command()
 @with_service
-def rotate(service: Client, out: Output) -> None:
-    """Encrypt all stored secrets anew, with the first key of PIPELINE_SECRET_KEY.
+def rotate(service: ServiceClient, out: Output) -> None:
+    """Re-encrypt all stored secrets with the first key of PIPELINE_SECRET_KEY.
 
-    Every process must have been started with the new key before the old ones by then.
+    Before, every process must have been restarted with the new key in front of the old ones.
     """
     out.show(
         service.put("v1", "secrets", "rotate").payload,
@@ -44,7 +44,7 @@ def rotate(service: Client, out: Output) -> None:
 @secrets.command()
 def key() -> None:
     """Print a new key for PIPELINE_SECRET_KEY."""
-    # It loads OpenSSL, which `pipeline status` does without.
+    # Imported here since it loads OpenSSL, which `pipeline status` does not need.
     from cryptography.fernet import Fernet
 
     click.echo(Fernet.generate_key().decode())

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.output import Output
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -21,10 +21,10 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 def with_service(
     function: Callable[..., Any], *, form_options: Sequence[str] = ("-o", "--output")
 ) -> Callable[..., Any]:
-    """Gives a command `--url` and `--output`, and as its first two arguments a `Client` and an `Output`.
+    """Gives a command `--url` and `--output`, and as its first two arguments a `ServiceClient` and an `Output`.
 
-    A command that has another use for `-o` leaves it out of `form_options`. The token comes from PIPELINE_TOKEN alone: a
-    command line can be read by everybody on the machine.
+    A command that has another use for `-o` leaves it out of `form_options`. The token comes from PIPELINE_TOKEN only, since
+    command lines can be read by everybody on the machine.
     """
 
     @click.option(
@@ -36,13 +36,13 @@ def with_service(
     @functools.wraps(function)
     def command(url: str, form: str, **arguments: Any) -> Any:
         require_sendable(click.get_current_context())
-        return function(Client(url, token()), Output(form), **arguments)
+        return function(ServiceClient(url, token()), Output(form), **arguments)
 
     return command
 
 
 def require_sendable(context: click.Context) -> None:
-    """Raises click.BadParameter for a word that cannot be sent: bytes that are no text, or no step of a path."""
+    """Raises click.BadParameter for an argument that cannot be sent: not UTF-8, or not usable as a segment of a path."""
     for parameter in context.command.params:
         if isinstance(parameter.type, click.Path):
             continue
@@ -62,7 +62,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def token() -> str:
-    """The token of the environment. Raises click.UsageError when it cannot be one."""
+    """The token in PIPELINE_TOKEN. Raises click.UsageError when it has characters that no token has."""
     value = os.environ.get("PIPELINE_TOKEN", "").strip()
     if not value.isprintable() or not value.isascii():
         raise click.UsageError("PIPELINE_TOKEN holds characters that no token has")
@@ -70,7 +70,7 @@ def token() -> str:
 
 
 class Visible(click.ParamType[str]):
-    """A text of visible ASCII characters: what the value of a header may be."""
+    """A text of visible ASCII characters, usable as the value of a header."""
 
     name = "text"
 
@@ -82,7 +82,7 @@ class Visible(click.ParamType[str]):
 
 
 class Instant(click.ParamType[int]):
-    """A point in time, as unix seconds: given as such, as RFC 3339, or as how long ago (`90s`, `30m`, `2h`, `7d`)."""
+    """A point in time as unix seconds, given as unix seconds, as RFC 3339 or as an age (`90s`, `30m`, `2h`, `7d`)."""
 
     name = "time"
 

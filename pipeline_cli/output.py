@@ -1,4 +1,4 @@
-"""Where a command's answer goes: as a table for people, or as JSON for programs, never as both."""
+"""The output of a command: tables for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Output:
         )
 
     def show(self, value: Any, render: Callable[[Any], Iterable[RenderableType]]) -> None:
-        """Prints `value`: itself as JSON, or what `render` makes of it."""
+        """Prints `value` as JSON, or what `render` makes of it."""
         if self.json:
             click.echo(json.dumps(value, indent=2, ensure_ascii=False))
         else:
             for part in render(value):
                 self.console.print(part)
 
-    def tell(self, line: RenderableType) -> None:
-        """Prints a line of progress: beside the answer where that is JSON, before it where it is for people."""
+    def progress(self, line: RenderableType) -> None:
+        """Prints a line of progress: on standard error with `--output json`, else on standard output."""
         (Console(stderr=True, markup=False, highlight=False, emoji=False) if self.json else self.console).print(line)
 
     def note(self, text: str) -> None:
-        """Says something beside the answer, where it cannot end up in a program's input."""
+        """Prints a remark on standard error."""
         click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""What people see of the service's payloads: pure functions from a payload to tables and lines of text."""
+"""Renders the service's payloads: pure functions from a payload to tables and lines of text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pipeline_core.states import ReplicaState
 
 Record = Mapping[str, Any]
 
-# The rest of a long change is in the trail's JSON.
+# `-o json` shows all changes of a patch.
 SHOWN_CHANGES = 4
-# A table of thousands takes seconds to lay out, and nobody reads it.
+# Laying out a table of thousands takes seconds.
 SHOWN_REPLICAS = 100
 STYLES = {
     "succeeded": "green",
@@ -43,7 +43,7 @@ STYLES = {
 
 
 def plain(value: Any) -> str:
-    """`value` as one line that cannot move a terminal's cursor."""
+    """`value` as one line without control characters."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -57,7 +57,7 @@ def cell(value: Any) -> Text:
     return Text(text, style=STYLES.get(text, ""))
 
 
-def moment(value: Any) -> str:
+def timestamp(value: Any) -> str:
     """An RFC 3339 time without its fraction, with a space for the `T`."""
     text = plain(value)
     return f"{text[:10]} {text[11:19]}Z" if len(text) >= 20 and text[10] == "T" else text
@@ -79,8 +79,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     return result
 
 
-def facts(pairs: Mapping[str, Any]) -> Table:
-    """Names and values below each other; those that have no value are left out."""
+def key_values(pairs: Mapping[str, Any]) -> Table:
+    """A table of names and values; those without a value are left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -100,8 +100,8 @@ def jobs(payload: Sequence[Record]) -> Iterator[Table]:
         [
             [
                 *(row.get(field) for field in ("jobID", "jobName", "jobKind", "userID", "state", "stage")),
-                moment(row.get("createdAt")),
-                moment(row.get("finishedAt")),
+                timestamp(row.get("createdAt")),
+                timestamp(row.get("finishedAt")),
                 row.get("reason") or "",
             ]
             for row in payload
@@ -112,13 +112,13 @@ def jobs(payload: Sequence[Record]) -> Iterator[Table]:
 def job(payload: Record) -> Iterator[Any]:
     about = payload["job"]
     times = {"created": "createdAt", "suspended": "suspendedAt", "started": "startAt", "finished": "finishedAt"}
-    yield facts(
+    yield key_values(
         {"job": about.get("id"), "name": about.get("name"), "kind": about.get("type"), "user": about.get("userID")}
         | {
             field: about.get(field)
             for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup")
         }
-        | {name: moment(about[field]) for name, field in times.items() if about.get(field)}
+        | {name: timestamp(about[field]) for name, field in times.items() if about.get(field)}
         | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}
         | {"diagnostics": safe_lines(about.get("exitDiagnostics"))}
         | {"cluster": (payload.get("cluster") or {}).get("identity")}
@@ -133,7 +133,7 @@ def safe_lines(text: str | None) -> Text | None:
 
 
 def replicas(tasks: Sequence[Record]) -> Iterator[Any]:
-    """The first replicas and, of the others, the first that failed; how many are left out."""
+    """The first replicas and the first failed ones of the rest, and how many are left out."""
     of_all = [(task, replica) for task in tasks for replica in task.get("replicas") or []]
     first, others = of_all[:SHOWN_REPLICAS], of_all[SHOWN_REPLICAS:]
     failed = [pair for pair in others if pair[1].get("state") == ReplicaState.FAILED]
@@ -145,8 +145,8 @@ def replicas(tasks: Sequence[Record]) -> Iterator[Any]:
                 task.get("name"),
                 replica.get("index"),
                 *(replica.get(field) for field in fields),
-                moment(replica.get("startAt")),
-                moment(replica.get("finishedAt")),
+                timestamp(replica.get("startAt")),
+                timestamp(replica.get("finishedAt")),
                 last_line(replica.get("exitDiagnostics")),
             ]
             for task, replica in [*first, *failed[:SHOWN_REPLICAS]]
@@ -171,23 +171,23 @@ def trail(payload: Sequence[Record]) -> Iterator[Table]:
                 entry.get("stage"),
                 entry.get("plugin") or "",
                 entry.get("attempts") or "",
-                took(entry.get("durationMs")),
+                duration(entry.get("durationMs")),
                 entry.get("outcome") or "",
-                said(entry),
+                outcome_text(entry),
             ]
             for entry in payload
         ],
     )
 
 
-def took(milliseconds: Any) -> str:
+def duration(milliseconds: Any) -> str:
     if not isinstance(milliseconds, int | float):
         return ""
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
-def said(entry: Record) -> str:
-    """What an entry of the trail came to, in a line: a decision, factors, or the change made."""
+def outcome_text(entry: Record) -> str:
+    """The outcome of a trail entry in one line: a decision, factors, or the change made."""
     parts = [plain(entry["decision"])] if entry.get("decision") else []
     parts += [factor(given) for given in entry.get("factors") or []]
     operations = entry.get("patch") or []
@@ -207,7 +207,7 @@ def factor(given: Record) -> str:
 
 
 def change(operation: Record) -> str:
-    """One operation of an RFC 6902 patch, its path without what all paths begin with."""
+    """One operation of an RFC 6902 patch, its path without the prefix that all paths have."""
     path = plain(operation.get("path")).removeprefix("/spec").removeprefix("/")
     return f"{plain(operation.get('op'))} {path or 'the whole'}"
 
@@ -218,7 +218,7 @@ def events(payload: Sequence[Record]) -> Iterator[Table]:
         [
             [
                 event.get("sequence"),
-                moment(event.get("occurredAt")),
+                timestamp(event.get("occurredAt")),
                 event.get("state"),
                 event.get("previousState") or "",
                 event.get("reason") or "",
@@ -250,7 +250,7 @@ def features(payload: Sequence[Record]) -> Iterator[Table]:
 def feature(payload: Record) -> Iterator[Any]:
     names = ("name", "author", "owner", "description", "enabled", "authorization")
     selector = payload.get("jobSelector") or {}
-    yield facts({name: payload.get(name) for name in names} | {"selector": selector.get("expression")})
+    yield key_values({name: payload.get(name) for name in names} | {"selector": selector.get("expression")})
     yield Text()
     yield from plugins(payload.get("plugins") or [])
 
@@ -282,7 +282,7 @@ def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
                 delivery.get("id"),
                 delivery.get("jobID") or delivery.get("runID"),
                 *(delivery.get(field) for field in fields),
-                moment(delivery.get("nextAt")) if delivery.get("status") == "waiting" else "",
+                timestamp(delivery.get("nextAt")) if delivery.get("status") == "waiting" else "",
             ]
             for delivery in payload
         ],
@@ -298,8 +298,8 @@ def tokens(payload: Sequence[Record]) -> Iterator[Table]:
                 token.get("forwho"),
                 ", ".join(token.get("privileges") or []),
                 token.get("ownOnly"),
-                moment(token.get("expiresAt")),
-                moment(token.get("lastUsedAt")),
+                timestamp(token.get("expiresAt")),
+                timestamp(token.get("lastUsedAt")),
                 token.get("note") or "",
             ]
             for token in payload
@@ -313,7 +313,7 @@ def status(payload: Record) -> Iterator[Any]:
     if not payload["problems"]:
         yield Text("All is well.", style="green")
     yield Text()
-    yield facts(
+    yield key_values(
         {
             "jobs": counted(payload["jobs"]),
             "steps": counted(by_stage_and_condition(payload["steps"])),
@@ -358,7 +358,7 @@ def by_stage_and_condition(steps: Sequence[Record]) -> Counter[str]:
 
 
 def counted(numbers: Mapping[str, int]) -> str:
-    """Names with their numbers, those with none left out."""
+    """Names with their counts, without those that are 0."""
     return ", ".join(f"{number} {plain(name)}" for name, number in numbers.items() if number)
 
 

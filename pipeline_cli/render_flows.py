@@ -1,4 +1,4 @@
-"""What people see of flows, templates and runs: pure functions, as those of `render`."""
+"""Renders flows, templates and runs: pure functions, as those of `render`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pipeline_cli.render import STYLES, Record, cell, document, facts, moment, plain, table
+from pipeline_cli.render import STYLES, Record, cell, document, key_values, plain, table, timestamp
 
 
 def imported(name: str) -> Text:
@@ -36,7 +36,7 @@ def next_run(flow: Record) -> str:
         return "paused"
     if flow.get("fault"):
         return "at fault"
-    return moment(flow["nextAt"]) if flow.get("nextAt") else ""
+    return timestamp(flow["nextAt"]) if flow.get("nextAt") else ""
 
 
 def entry(payload: Any) -> Iterator[Text]:
@@ -59,10 +59,10 @@ def runs(payload: Sequence[Record]) -> Iterator[Table]:
         [
             [
                 *(run.get(field) for field in ("id", "flow", "trigger")),
-                moment(run.get("executionDate")),
+                timestamp(run.get("executionDate")),
                 *(run.get(field) for field in ("runner", "state")),
-                moment(run.get("startAt")),
-                moment(run.get("finishedAt")),
+                timestamp(run.get("startAt")),
+                timestamp(run.get("finishedAt")),
                 run.get("reason") or (f"blocked by {run['blockedBy']}" if run.get("blockedBy") else ""),
             ]
             for run in payload
@@ -72,11 +72,11 @@ def runs(payload: Sequence[Record]) -> Iterator[Table]:
 
 def run(payload: Record) -> Iterator[Any]:
     times = {"date": "executionDate", "created": "createdAt", "started": "startAt", "finished": "finishedAt"}
-    yield facts(
+    yield key_values(
         {"run": payload.get("id")}
         | {field: payload.get(field) for field in ("flow", "trigger", "runner", "state", "reason")}
         | {"blocked by": payload.get("blockedBy")}
-        | {name: moment(payload[field]) for name, field in times.items() if payload.get(field)}
+        | {name: timestamp(payload[field]) for name, field in times.items() if payload.get(field)}
     )
     yield Text()
     yield table(
@@ -86,8 +86,8 @@ def run(payload: Record) -> Iterator[Any]:
                 *(task.get(field) for field in ("name", "state")),
                 task.get("jobID") or "",
                 task.get("attempt"),
-                moment(task.get("startAt")),
-                moment(task.get("finishedAt")),
+                timestamp(task.get("startAt")),
+                timestamp(task.get("finishedAt")),
                 task.get("reason") or "",
             ]
             for task in payload.get("tasks") or []
@@ -109,7 +109,7 @@ def ending(payload: Record) -> Iterator[Text]:
 
 
 def tree(payload: Record, upstream: Mapping[str, Sequence[str]]) -> Tree:
-    """A run's tasks, each below the last of those that it waits for, by their names; the others of them beside it."""
+    """A run's tasks as a tree, each below the last of its upstream tasks; the line names the other upstream tasks."""
     root = Tree(Text.assemble(f"{plain(payload.get('id'))}  ", cell(payload.get("state"))))
     branches: dict[str, Tree] = {}
     for task in payload.get("tasks") or []:

@@ -1,4 +1,4 @@
-"""What people see of a job's plan: which plugins run, and what the conditions of the selectors found."""
+"""Renders the answer of `explain`: which plugins run, and what the conditions of their selectors found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipeline_cli.render import Record, facts, plain, table
+from pipeline_cli.render import Record, key_values, plain, table
 
 
 def plan(payload: Record) -> Iterator[Any]:
-    """The stages in order with what each does, and below them their plugins and the LifeHooks with all conditions."""
+    """The stages in order with their outcomes, then a table of the plugins and LifeHooks with all conditions."""
     stages = payload["stages"]
-    yield facts({"namespace": payload.get("namespace"), "TaskSet check": payload.get("tasksetCheck")})
+    yield key_values({"namespace": payload.get("namespace"), "TaskSet check": payload.get("tasksetCheck")})
     yield Text()
     yield table(["STAGE", "WHAT HAPPENS"], [[stage["stage"], outcome(stage)] for stage in stages])
     rows = [row(stage["stage"], plugin) for stage in stages for plugin in stage["plugins"]]
@@ -47,7 +47,7 @@ def row(stage: str, plugin: Record) -> list[Any]:
 
 
 def runs(plugin: Record) -> Text:
-    """Whether a plugin runs; of a LifeHook, the states that it is told of."""
+    """Whether a plugin runs; for a LifeHook, the states whose events it is sent."""
     if not plugin.get("runs"):
         return Text("no", style="yellow" if plugin.get("enabled") else "dim")
     return Text(", ".join(map(plain, plugin.get("states") or ["yes"])), style="green")

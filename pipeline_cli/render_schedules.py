@@ -1,16 +1,16 @@
-"""What people see of schedules and backfills: pure functions, as those of `render`."""
+"""Renders schedules and backfills: pure functions, as those of `render`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline_cli.render import Record, facts, moment, plain, table
+from pipeline_cli.render import Record, key_values, plain, table, timestamp
 
 
 def schedule(payload: Record) -> Iterator[Any]:
     missed = payload["missed"]
-    yield facts(
+    yield key_values(
         {
             "flow": payload["flow"],
             "schedule": f"{plain(payload['cron'])} ({plain(payload['timezone'])})" if payload["cron"] else "none",
@@ -21,16 +21,16 @@ def schedule(payload: Record) -> Iterator[Any]:
     )
     if payload["next"]:
         yield ""
-        yield table(["NEXT"], [[moment(point)] for point in payload["next"]])
+        yield table(["NEXT"], [[timestamp(point)] for point in payload["next"]])
 
 
 def _missed(missed: Record) -> str:
     count = f"{missed['count']}" if missed["exact"] else f"more than {missed['count']}"
-    return f"{count}, the first at {moment(missed['first'][0])}"
+    return f"{count}, the first at {timestamp(missed['first'][0])}"
 
 
 def resumed(payload: Record) -> Iterator[str]:
-    first = moment(payload["next"][0]) if payload["next"] else "never"
+    first = timestamp(payload["next"][0]) if payload["next"] else "never"
     missed = f"; {_missed(payload['missed'])} made up before" if payload["missed"]["count"] else ""
     yield f"{plain(payload['flow'])} goes on; next at {first}{missed}"
 
@@ -45,8 +45,8 @@ def planned(payload: Record) -> Iterator[Any]:
 
 def _row(point: str, left_out: Record | None) -> list[str]:
     if left_out is None:
-        return [moment(point), "", ""]
-    return [moment(point), left_out["runID"] or "", left_out["state"]]
+        return [timestamp(point), "", ""]
+    return [timestamp(point), left_out["runID"] or "", left_out["state"]]
 
 
 def backfills(payload: Sequence[Record]) -> Iterator[Any]:
@@ -56,9 +56,9 @@ def backfills(payload: Sequence[Record]) -> Iterator[Any]:
             [
                 row["id"],
                 row["state"],
-                *(moment(row[name]) for name in ("from", "to")),
+                *(timestamp(row[name]) for name in ("from", "to")),
                 *(row[name] for name in ("total", "made", "runner")),
-                moment(row["createdAt"]),
+                timestamp(row["createdAt"]),
                 row["reason"],
             ]
             for row in payload
@@ -68,15 +68,15 @@ def backfills(payload: Sequence[Record]) -> Iterator[Any]:
 
 def backfill(payload: Record) -> Iterator[Any]:
     names = ("id", "flow", "state", "reason", "runner")
-    yield facts(
+    yield key_values(
         {
             **{name: payload[name] for name in names},
             "stop on failure": payload["stopOnFailure"],
-            "created": moment(payload["createdAt"]),
-            "finished": moment(payload["finishedAt"]) if payload["finishedAt"] else None,
+            "created": timestamp(payload["createdAt"]),
+            "finished": timestamp(payload["finishedAt"]) if payload["finishedAt"] else None,
         }
     )
     if payload["points"]:
         yield ""
-        rows = [[moment(row["point"]), row["runID"] or "", row["state"]] for row in payload["points"]]
+        rows = [[timestamp(row["point"]), row["runID"] or "", row["state"]] for row in payload["points"]]
         yield table(["POINT", "RUN", "STATE"], rows)

@@ -1,4 +1,4 @@
-"""`pipeline run ID`, and `pipeline runs` for lists of runs and what can be done to one."""
+"""`pipeline run ID`, `pipeline flow run`, and `pipeline runs`: list, stop, retry and mark runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from pipeline_cli import logs as lines
 from pipeline_cli import render, render_flows
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.options import Pair, with_service
 from pipeline_cli.output import Output
@@ -28,7 +28,7 @@ COMMANDS = {
 runs = LazyGroup("runs", entries=COMMANDS, help="List, stop and retry runs of flows.")
 
 run_id_argument = click.argument("run_id", metavar="ID")
-reason_option = click.option("--reason", help="Why; it stands in the run's history.")
+reason_option = click.option("--reason", help="Why; it is kept in the run's history.")
 WATCH = click.option(
     "--watch", "-w", is_flag=True, help="Show the tasks until the run has ended; exit 1 unless it succeeded."
 )
@@ -55,7 +55,7 @@ def with_filters(function: Any) -> Any:
 @WATCH
 @with_service
 def start(
-    service: Client,
+    service: ServiceClient,
     out: Output,
     name: str,
     variables: tuple[tuple[str, str], ...],
@@ -71,7 +71,7 @@ def start(
     body: dict[str, Any] = {"variables": dict(variables)} | ({"reason": reason} if reason else {})
     started = service.post("v1", "flows", name, *path, body=body).payload
     if watch:
-        out.tell(f"{started['runID']} started")
+        out.progress(f"{started['runID']} started")
         watched(service, out, started["runID"])
     else:
         out.show(started, lambda payload: [payload["runID"]])
@@ -81,7 +81,7 @@ def start(
 @run_id_argument
 @WATCH
 @with_service
-def run(service: Client, out: Output, run_id: str, watch: bool) -> None:
+def run(service: ServiceClient, out: Output, run_id: str, watch: bool) -> None:
     """Show a run of a flow with its tasks."""
     if watch:
         watched(service, out, run_id)
@@ -93,7 +93,7 @@ def run(service: Client, out: Output, run_id: str, watch: bool) -> None:
 @click.argument("name")
 @with_filters
 @with_service
-def of_flow(service: Client, out: Output, name: str, **filters: Any) -> None:
+def of_flow(service: ServiceClient, out: Output, name: str, **filters: Any) -> None:
     """List the runs of a flow."""
     listed(service, out, ("v1", "flows", name, "runs"), filters)
 
@@ -101,12 +101,12 @@ def of_flow(service: Client, out: Output, name: str, **filters: Any) -> None:
 @click.command("list")
 @with_filters
 @with_service
-def list_runs(service: Client, out: Output, **filters: Any) -> None:
+def list_runs(service: ServiceClient, out: Output, **filters: Any) -> None:
     """List runs, the newest first."""
     listed(service, out, ("v1", "runs"), filters)
 
 
-def listed(service: Client, out: Output, path: tuple[str, ...], filters: dict[str, Any]) -> None:
+def listed(service: ServiceClient, out: Output, path: tuple[str, ...], filters: dict[str, Any]) -> None:
     given = {name: value for name, value in filters.items() if value is not None}
     answer = service.get(*path, params=given)
     out.show(answer.payload, render_flows.runs)
@@ -119,7 +119,7 @@ def listed(service: Client, out: Output, path: tuple[str, ...], filters: dict[st
 @run_id_argument
 @reason_option
 @with_service
-def stop(service: Client, out: Output, run_id: str, reason: str | None) -> None:
+def stop(service: ServiceClient, out: Output, run_id: str, reason: str | None) -> None:
     """Stop a run and the jobs of its tasks."""
     answer = service.put("v1", "runs", run_id, "stop", body={"reason": reason} if reason else {})
     out.show(answer.envelope, lambda _: [f"{run_id} stopped"])
@@ -128,7 +128,7 @@ def stop(service: Client, out: Output, run_id: str, reason: str | None) -> None:
 @click.command()
 @run_id_argument
 @with_service
-def retry(service: Client, out: Output, run_id: str) -> None:
+def retry(service: ServiceClient, out: Output, run_id: str) -> None:
     """Run again what failed in a run, and what follows it."""
     answer = service.post("v1", "runs", run_id, "retry", body={})
     out.show(answer.envelope, lambda _: [f"{run_id} goes on"])
@@ -137,7 +137,7 @@ def retry(service: Client, out: Output, run_id: str) -> None:
 @click.command()
 @run_id_argument
 @with_service
-def dismiss(service: Client, out: Output, run_id: str) -> None:
+def dismiss(service: ServiceClient, out: Output, run_id: str) -> None:
     """Let the next scheduled run go on as if this one had succeeded."""
     out.show(service.put("v1", "runs", run_id, "dismiss", body={}).envelope, lambda _: [f"{run_id} dismissed"])
 
@@ -148,7 +148,7 @@ def dismiss(service: Client, out: Output, run_id: str) -> None:
 @click.argument("state", type=click.Choice(["succeeded", "skipped"]))
 @reason_option
 @with_service
-def mark(service: Client, out: Output, run_id: str, task: str, state: str, reason: str | None) -> None:
+def mark(service: ServiceClient, out: Output, run_id: str, task: str, state: str, reason: str | None) -> None:
     """Let a failed or waiting task count as succeeded or skipped."""
     body = {"mark": state} | ({"reason": reason} if reason else {})
     answer = service.put("v1", "runs", run_id, "tasks", task, body=body)
@@ -158,16 +158,16 @@ def mark(service: Client, out: Output, run_id: str, task: str, state: str, reaso
 @click.command()
 @run_id_argument
 @with_service
-def delete(service: Client, out: Output, run_id: str) -> None:
+def delete(service: ServiceClient, out: Output, run_id: str) -> None:
     """Delete a run that has ended, or end a debug pod."""
     out.show(service.delete("v1", "runs", run_id).envelope, lambda _: [f"{run_id} deleted"])
 
 
 @click.command()
 @run_id_argument
-@lines.of("run")
+@lines.line_options("run")
 @with_service
-def logs(service: Client, out: Output, run_id: str, follow: bool, **filters: Any) -> None:
+def logs(service: ServiceClient, out: Output, run_id: str, follow: bool, **filters: Any) -> None:
     """Print what the tasks of a run wrote.
 
     Lines of several tasks are merged by time and prefixed. They are there after the run has ended, too.
@@ -178,6 +178,6 @@ def logs(service: Client, out: Output, run_id: str, follow: bool, **filters: Any
 @click.command()
 @run_id_argument
 @with_service
-def metrics(service: Client, out: Output, run_id: str) -> None:
+def metrics(service: ServiceClient, out: Output, run_id: str) -> None:
     """Show the metrics that the tasks of a run left."""
     out.show(service.get("v1", "runs", run_id, "metrics").payload, render.document)

@@ -1,11 +1,11 @@
-"""`pipeline flow schedule` and what else is about points of a schedule: pausing it, and backfills (`pipeline backfill`)."""
+"""Schedules (`pipeline flow schedule`, `pause`, `resume`) and backfills (`pipeline flow backfill`, `pipeline backfill`)."""
 
 from __future__ import annotations
 
 import click
 
 from pipeline_cli import render_schedules as render
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
 
@@ -21,10 +21,10 @@ def backfills() -> None:
 @click.command()
 @name_argument
 @click.option(
-    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many of the next points."
+    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many of the next points."
 )
 @with_service
-def schedule(service: Client, out: Output, name: str, count: int) -> None:
+def schedule(service: ServiceClient, out: Output, name: str, count: int) -> None:
     """Show when a flow runs next, and what it has missed."""
     out.show(service.get("v1", "flows", name, "schedule", params={"count": count}).payload, render.schedule)
 
@@ -32,7 +32,7 @@ def schedule(service: Client, out: Output, name: str, count: int) -> None:
 @click.command()
 @name_argument
 @with_service
-def pause(service: Client, out: Output, name: str) -> None:
+def pause(service: ServiceClient, out: Output, name: str) -> None:
     """Make no more runs of a flow's schedule."""
     payload = service.put("v1", "flows", name, "schedule", body={"paused": True}).payload
     out.show(payload, lambda _: [f"{name} is paused"])
@@ -40,10 +40,10 @@ def pause(service: Client, out: Output, name: str) -> None:
 
 @click.command()
 @name_argument
-@click.option("--replay", is_flag=True, help="Make up what was missed, too.")
+@click.option("--replay", is_flag=True, help="Also run the points that were missed.")
 @with_service
-def resume(service: Client, out: Output, name: str, replay: bool) -> None:
-    """Let a paused schedule go on, from now."""
+def resume(service: ServiceClient, out: Output, name: str, replay: bool) -> None:
+    """Resume a paused schedule, from now."""
     payload = service.put("v1", "flows", name, "schedule", body={"paused": False, "replay": replay}).payload
     out.show(payload, render.resumed)
 
@@ -56,7 +56,7 @@ def resume(service: Client, out: Output, name: str, replay: bool) -> None:
 @click.option("--stop-on-failure", is_flag=True, help="One point at a time, and none after one that failed.")
 @with_service
 def backfill(
-    service: Client, out: Output, name: str, start: str, end: str, dry_run: bool, stop_on_failure: bool
+    service: ServiceClient, out: Output, name: str, start: str, end: str, dry_run: bool, stop_on_failure: bool
 ) -> None:
     """Run points of a schedule's past, oldest first.
 
@@ -69,7 +69,7 @@ def backfill(
 @click.command("backfills")
 @name_argument
 @with_service
-def list_backfills(service: Client, out: Output, name: str) -> None:
+def list_backfills(service: ServiceClient, out: Output, name: str) -> None:
     """List the backfills of a flow, the newest first."""
     out.show(service.all("v1", "flows", name, "backfills"), render.backfills)
 
@@ -77,7 +77,7 @@ def list_backfills(service: Client, out: Output, name: str) -> None:
 @backfills.command("show")
 @id_argument
 @with_service
-def show_backfill(service: Client, out: Output, backfill_id: str) -> None:
+def show_backfill(service: ServiceClient, out: Output, backfill_id: str) -> None:
     """Show a backfill with its points and their runs."""
     out.show(service.get("v1", "backfills", backfill_id).payload, render.backfill)
 
@@ -85,7 +85,7 @@ def show_backfill(service: Client, out: Output, backfill_id: str) -> None:
 @backfills.command("stop")
 @id_argument
 @with_service
-def stop_backfill(service: Client, out: Output, backfill_id: str) -> None:
+def stop_backfill(service: ServiceClient, out: Output, backfill_id: str) -> None:
     """Stop a backfill and its runs."""
     payload = service.put("v1", "backfills", backfill_id, body={"action": "stop"}).payload
     out.show(payload, lambda shown: [f"{shown['id']} is {shown['state']}"])
@@ -94,7 +94,7 @@ def stop_backfill(service: Client, out: Output, backfill_id: str) -> None:
 @backfills.command("resume")
 @id_argument
 @with_service
-def resume_backfill(service: Client, out: Output, backfill_id: str) -> None:
-    """Retry what failed in a backfill, and go on with it."""
+def resume_backfill(service: ServiceClient, out: Output, backfill_id: str) -> None:
+    """Retry the failed points of a backfill, and go on with it."""
     payload = service.put("v1", "backfills", backfill_id, body={"action": "resume"}).payload
     out.show(payload, lambda shown: [f"{shown['id']} is {shown['state']}"])

@@ -1,4 +1,4 @@
-"""`pipeline submit` and `pipeline explain`: what begins with a job's file."""
+"""`pipeline submit` and `pipeline explain`, which take a job's file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pipeline_cli import render_plan
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.exits import BadFile
 from pipeline_cli.manifest import documents, submit_body
 from pipeline_cli.options import Pair, Visible, with_service
@@ -17,7 +17,7 @@ from pipeline_cli.progress import wait_for
 
 
 def with_job_file(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command FILE and the options that complete or overrule what it says."""
+    """Gives a command the argument FILE and the options that complete or override it."""
     for decorate in (
         click.option("--namespace", help="Namespace, where the job itself names none."),
         click.option(
@@ -25,7 +25,7 @@ def with_job_file(function: Callable[..., Any]) -> Callable[..., Any]:
             "-H",
             type=Pair(),
             multiple=True,
-            help="Adds to the header that selectors look into. Repeatable.",
+            help="Adds to the header that selectors match. Repeatable.",
         ),
         click.option("--name", help="Name of the job.  [default: metadata.name]"),
         click.option("--user", help="Whose job it is.  [default: $USER]"),
@@ -44,7 +44,9 @@ def read(file: str, **given: Any) -> dict[str, Any]:
 
 @click.command()
 @with_job_file
-@click.option("--wait", is_flag=True, help="Show the job's way until it has ended, and exit 1 unless it succeeded.")
+@click.option(
+    "--wait", is_flag=True, help="Show the job's progress until it has ended, and exit 1 unless it succeeded."
+)
 @click.option(
     "--idempotency-key",
     type=Visible(),
@@ -52,7 +54,9 @@ def read(file: str, **given: Any) -> dict[str, Any]:
     help="The same key and job again submit nothing new (for 24 hours).",
 )
 @with_service
-def submit(service: Client, out: Output, file: str, wait: bool, idempotency_key: str | None, **given: Any) -> None:
+def submit(
+    service: ServiceClient, out: Output, file: str, wait: bool, idempotency_key: str | None, **given: Any
+) -> None:
     """Submit a job from a YAML or JSON file.
 
     FILE (- for standard input) is a whole submission, {userID, jobName, jobKind, header, job}, or just the job, such as
@@ -61,7 +65,7 @@ def submit(service: Client, out: Output, file: str, wait: bool, idempotency_key:
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     accepted = service.post("v1", "job", body=read(file, **given), headers=headers).payload
     if wait:
-        out.tell(f"{accepted['jobID']} submitted")
+        out.progress(f"{accepted['jobID']} submitted")
         wait_for(service, out, accepted["jobID"])
     else:
         out.show(accepted, lambda payload: [payload["jobID"]])
@@ -70,8 +74,8 @@ def submit(service: Client, out: Output, file: str, wait: bool, idempotency_key:
 @click.command()
 @with_job_file
 @with_service
-def explain(service: Client, out: Output, file: str, **given: Any) -> None:
-    """Show which plugins a job would meet, without submitting it.
+def explain(service: ServiceClient, out: Output, file: str, **given: Any) -> None:
+    """Show which plugins would be called for a job, without submitting it.
 
     For each stage the plugins that would be called, in order, and for each selector the value of every condition. No
     plugin is called.

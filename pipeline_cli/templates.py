@@ -1,11 +1,11 @@
-"""`pipeline template`: what tasks of flows are made from."""
+"""`pipeline template`: templates of the tasks of flows."""
 
 from __future__ import annotations
 
 import click
 
 from pipeline_cli import render, render_flows
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.exits import BadFile
 from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.manifest import documents
@@ -16,7 +16,7 @@ COMMANDS = {
     "import": Entry(
         "pipeline_cli.templates:import_templates", "Import the templates of a document, all of them or none."
     ),
-    "list": Entry("pipeline_cli.templates:list_templates", "List templates, those that are built in among them."),
+    "list": Entry("pipeline_cli.templates:list_templates", "List templates, built-in ones included."),
     "show": Entry("pipeline_cli.templates:show", "Show a template with its arguments."),
     "delete": Entry("pipeline_cli.templates:delete", "Delete a template that no flow uses."),
 }
@@ -29,10 +29,10 @@ name_argument = click.argument("name")
 @click.command("import")
 @click.argument("file", type=click.Path(allow_dash=True, dir_okay=False))
 @with_service
-def import_templates(service: Client, out: Output, file: str) -> None:
+def import_templates(service: ServiceClient, out: Output, file: str) -> None:
     """Import the templates of a document, all of them or none.
 
-    FILE (- for standard input) is JSON or YAML: templates by name. Those that are there already are replaced.
+    FILE (- for standard input) is JSON or YAML: templates by name. Those that exist already are replaced.
     """
     found = documents(file)
     if len(found) > 1:
@@ -43,15 +43,15 @@ def import_templates(service: Client, out: Output, file: str) -> None:
 
 @click.command("list")
 @with_service
-def list_templates(service: Client, out: Output) -> None:
-    """List templates, those that are built in among them."""
+def list_templates(service: ServiceClient, out: Output) -> None:
+    """List templates, built-in ones included."""
     out.show(service.get("v1", "templates").payload, render_flows.templates)
 
 
 @click.command()
 @name_argument
 @with_service
-def show(service: Client, out: Output, name: str) -> None:
+def show(service: ServiceClient, out: Output, name: str) -> None:
     """Show a template with its arguments."""
     out.show(service.get("v1", "templates", name).payload, render.document)
 
@@ -59,6 +59,6 @@ def show(service: Client, out: Output, name: str) -> None:
 @click.command()
 @name_argument
 @with_service
-def delete(service: Client, out: Output, name: str) -> None:
+def delete(service: ServiceClient, out: Output, name: str) -> None:
     """Delete a template that no flow uses."""
     out.show(service.delete("v1", "templates", name).envelope, lambda _: [f"{name} deleted"])

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pipeline_cli import render
-from pipeline_cli.client import Client
+from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
 
@@ -24,8 +24,8 @@ def token() -> None:
 @click.option("--own-only", "ownOnly", is_flag=True, help="Only for jobs whose user is WHO.")
 @click.option("--expires", "expiresAt", metavar="TIME", help="RFC 3339.  [default: never]")
 @with_service
-def create(service: Client, out: Output, privileges: tuple[str, ...], **fields: Any) -> None:
-    """Create a token and print it; it is shown this once.
+def create(service: ServiceClient, out: Output, privileges: tuple[str, ...], **fields: Any) -> None:
+    """Create a token and print it; it cannot be shown again.
 
     PRIVILEGE is read_job, write_job, read_feature, write_feature, read_token or write_token.
     """
@@ -38,14 +38,14 @@ def create(service: Client, out: Output, privileges: tuple[str, ...], **fields: 
 
 @token.command("list")
 @with_service
-def list_tokens(service: Client, out: Output) -> None:
-    """List tokens, without what is secret."""
+def list_tokens(service: ServiceClient, out: Output) -> None:
+    """List tokens, without their values."""
     out.show(service.all("v1", "tokens"), render.tokens)
 
 
 @token.command()
 @click.argument("token_id", metavar="ID")
 @with_service
-def delete(service: Client, out: Output, token_id: str) -> None:
+def delete(service: ServiceClient, out: Output, token_id: str) -> None:
     """Delete a token; it stops working at once."""
     out.show(service.delete("v1", "tokens", token_id).envelope, lambda _: [f"{token_id} deleted"])

@@ -24,14 +24,14 @@ from pipeline_core.flows.runs import run_signals
 from pipeline_core.jobs import control
 from pipeline_core.settings import settings
 from pipeline_up import flower
+from pipeline_up.data_directory import DataDirectory
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis, EmbeddedServer
 from pipeline_up.environment import child_environment, kept_secret_key
 from pipeline_up.listener import Listener
-from pipeline_up.plan import Plan
+from pipeline_up.plan import ProcessPlan
 from pipeline_up.replicas import jobs_with_replicas, stop_replicas
-from pipeline_up.run import Run
 from pipeline_up.service import Service
-from pipeline_up.supervisor import Change, StartFailed, StopRequested, Supervisor
+from pipeline_up.supervisor import Change, ServiceSupervisor, StartFailed, StopRequested
 
 READY_SECONDS = 60.0
 SERVER_STOP_SECONDS = 30.0
@@ -40,7 +40,7 @@ at_least_one = click.IntRange(min=1)
 
 
 class CannotStart(click.ClickException):
-    """The message on standard error, and exit code 2: nothing was started."""
+    """Nothing was started: the message is printed on standard error, the exit code is 2."""
 
     exit_code = 2
 
@@ -80,11 +80,11 @@ def up(
     try:
         if flower_too:
             flower.check()
-        # The port first: a start that is refused leaves no directory behind.
-        with closing(Listener(host, port)) as listener, Run(data_dir or settings().data_dir) as run:
-            if run.reaped:
-                console.print(f"Ended what an earlier run left behind: {', '.join(run.reaped)}.")
-            _serve(run, listener, console, stage_workers, hook_workers, flower_port if flower_too else None, stop_jobs)
+        # The port is bound first, so that a failed start creates no data directory.
+        with closing(Listener(host, port)) as listener, DataDirectory(data_dir or settings().data_dir) as data:
+            if data.reaped:
+                console.print(f"Ended what an earlier run left behind: {', '.join(data.reaped)}.")
+            _serve(data, listener, console, stage_workers, hook_workers, flower_port if flower_too else None, stop_jobs)
             _tell_of_replicas(console, stop_jobs)
     except ConfigurationError as error:
         raise CannotStart(error.message) from error
@@ -93,7 +93,7 @@ def up(
 
 
 def _serve(
-    run: Run,
+    data: DataDirectory,
     listener: Listener,
     console: Console,
     stage_workers: int,
@@ -104,10 +104,10 @@ def _serve(
     def report(name: str, change: Change, detail: str) -> None:
         console.print(f"{MARKS[change]} {name:<14}{change} {escape(detail)}")
 
-    supervisor = Supervisor(run, report)
+    supervisor = ServiceSupervisor(data, report)
     configured = settings()
-    postgres = None if configured.database_url else EmbeddedPostgres(run.data_dir / "postgres")
-    redis = None if configured.redis_url else EmbeddedRedis(run.data_dir / "redis")
+    postgres = None if configured.database_url else EmbeddedPostgres(data.path / "postgres")
+    redis = None if configured.redis_url else EmbeddedRedis(data.path / "redis")
     servers = [server for server in (postgres, redis) if server]
     for server in servers:
         server.prepare()
@@ -119,22 +119,22 @@ def _serve(
                 os.environ,
                 database_url=postgres.url if postgres else configured.database_url,
                 redis_url=redis.url if redis else configured.redis_url,
-                secret_key=configured.secret_key or kept_secret_key(run.data_dir),
-                data_dir=run.data_dir,
+                secret_key=configured.secret_key or kept_secret_key(data.path),
+                data_dir=data.path,
                 loopback=listener.loopback,
             )
             views = []
             if flower_port:
                 environment["PIPELINE_TASK_EVENTS"] = "1"
-                password = flower.password(configured.flower_password, run.data_dir)
+                password = flower.password(configured.flower_password, data.path)
                 views.append(flower.flower(environment, flower_port, password))
-            # This process works with the settings of those that it starts.
+            # From here on this process has the settings of the processes that it starts.
             os.environ.update(environment)
             runtime.install(runtime.Runtime())
             _prepare()
-            plan = Plan(
+            plan = ProcessPlan(
                 environment=environment,
-                data_dir=run.data_dir,
+                data_dir=data.path,
                 listener=listener.fileno,
                 api_ready=lambda: listener.answers("/readyz"),
                 stage_workers=stage_workers,
@@ -142,7 +142,7 @@ def _serve(
             )
             supervisor.start(*plan.services(), *views)
             supervisor.wait_ready(READY_SECONDS)
-            _welcome(console, run, listener)
+            _welcome(console, data, listener)
             if flower_port:
                 console.print(
                     f"Flower answers at [bold]http://{flower.HOST}:{flower_port}[/] to the user {flower.USER}, "
@@ -161,7 +161,7 @@ def _serve(
 
 
 def server_service(server: EmbeddedServer) -> Service:
-    """An embedded server, prepared, as the supervisor runs it. It gets no secret of the service's."""
+    """A prepared embedded server as a service of the supervisor. Its environment has no secrets of the service."""
     return Service(
         name=server.name,
         argv=server.command,
@@ -173,7 +173,7 @@ def server_service(server: EmbeddedServer) -> Service:
 
 
 def _prepare() -> None:
-    """Bring the database up to date, and see that the service can be used before its processes are started."""
+    """Migrate the database, and check that the service can be used, before its processes are started."""
     _migrate(settings().database_url)
     with transaction() as session:
         check_startup(session)
@@ -188,8 +188,8 @@ def _migrate(url: str) -> None:
         raise StartFailed(f"The database cannot be used: {error.orig}") from error
 
 
-def _welcome(console: Console, run: Run, listener: Listener) -> None:
-    console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(run.logs))}")
+def _welcome(console: Console, data: DataDirectory, listener: Listener) -> None:
+    console.print(f"\nPipeline answers at [bold]{listener.url}[/]. Ctrl-C stops it. Logs: {escape(str(data.logs))}")
     if settings().cluster_driver == "local":
         console.print("Jobs run as processes of this machine: images are not used.")
         for shortcoming in shortcomings():
@@ -197,7 +197,7 @@ def _welcome(console: Console, run: Run, listener: Listener) -> None:
 
 
 def _stop_jobs() -> None:
-    """Stop the jobs that run on this machine, for the record: their replicas are ended when the service has stopped."""
+    """Mark the jobs that run on this machine as stopped; their replicas are ended after the service has stopped."""
     if settings().cluster_driver != "local":
         return
     run_signals.listen()
@@ -207,7 +207,7 @@ def _stop_jobs() -> None:
 
 
 def _tell_of_replicas(console: Console, stop_jobs: bool) -> None:
-    """Say how many replicas are left running, or stop them. Only those of the local cluster are this machine's."""
+    """Print how many replicas of the local cluster are left running, or stop them."""
     if settings().cluster_driver != "local":
         return
     jobs = jobs_with_replicas(cluster())

@@ -1,4 +1,4 @@
-"""What the service's processes are told by their environment, and the key that is kept for them."""
+"""The environment of the service's processes, and the secret key that is kept for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 def child_environment(
     given: Mapping[str, str], *, database_url: str, redis_url: str, secret_key: str, data_dir: Path, loopback: bool
 ) -> dict[str, str]:
-    """`given` with what `pipeline up` decides. Only a run that no other machine can reach is a development run."""
+    """`given` with the variables that `pipeline up` sets. Only a run on a loopback address is a development run."""
     development = (given.get("PIPELINE_DEVELOPMENT") or "1") if loopback else "0"
     return {
         **given,
@@ -26,12 +26,12 @@ def child_environment(
 
 
 def kept_secret_key(data_dir: Path) -> str:
-    """The data directory's key, made at the first call: 32 bytes as URL-safe base64."""
+    """The data directory's key, created at the first call: 32 bytes as URL-safe base64."""
     return kept(data_dir / "secret.key", lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
 
 
 def kept(path: Path, make: Callable[[], str]) -> str:
-    """The secret in this file, made at the first call. The owner alone can read it."""
+    """The secret in this file, created at the first call with mode 0600."""
     if not path.exists():
         draft = path.with_suffix(".new")
         draft.unlink(missing_ok=True)

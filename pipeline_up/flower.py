@@ -1,5 +1,5 @@
-"""Flower, a view of the Celery tasks. It can also end tasks and workers, so it is on the loopback address alone, and asks
-for a password always."""
+"""Flower, a web UI for Celery tasks. It can also end tasks and workers, so it listens on the loopback address only, and
+always requires a password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers import processes
 
 HOST = "127.0.0.1"
 USER = "admin"
-# Whatever would open it, and secrets that it has no use for: it reads Redis and nothing else.
+# Variables that would weaken its authentication, and secrets that it does not need: it reads Redis only.
 WITHHELD = ("FLOWER_", "PIPELINE_SECRET_KEY", "PIPELINE_DATABASE_URL", "PIPELINE_ADMIN_PASSWORD", "PIPELINE_FLOWER_")
 PROBE_SECONDS = 2.0
 
@@ -28,9 +28,9 @@ def check() -> None:
 
 
 def password(configured: str, data_dir: Path) -> str:
-    """The password that is configured, or the data directory's own, made at the first call.
+    """The configured password, else the data directory's own, created at the first call.
 
-    Raises ConfigurationError for one that Flower cannot be told.
+    Raises ConfigurationError for one that cannot be passed to Flower.
     """
     if "," in configured:
         raise ConfigurationError(
@@ -40,7 +40,7 @@ def password(configured: str, data_dir: Path) -> str:
 
 
 def flower(environment: Mapping[str, str], port: int, password: str) -> Service:
-    """Flower as the supervisor runs it. Whoever reads its command line does not find the password there."""
+    """Flower as a service of the supervisor. The password is in its environment, not in its command line."""
     given = {name: value for name, value in environment.items() if not name.startswith(WITHHELD)}
     return Service(
         name="flower",
@@ -51,7 +51,7 @@ def flower(environment: Mapping[str, str], port: int, password: str) -> Service:
 
 
 def answering(port: int) -> Callable[[], bool]:
-    """Tells whether something that asks for a password is there."""
+    """A check whether a server that requires a password answers at the port."""
 
     def answers() -> bool:
         connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_SECONDS)

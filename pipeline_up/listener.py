@@ -1,7 +1,7 @@
 """The socket that the API serves.
 
-The supervisor binds it and hands it down, so that a port that is taken is known before anything is started, and
-requests wait, rather than being refused, while the API is started again.
+`pipeline up` binds it and passes it to the API, so that a port in use is noticed before anything is started, and
+requests wait in the backlog instead of being refused while the API restarts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROBE_SECONDS = 2.0
 
 
 class Listener:
-    """A bound socket. Port 0 takes any free one. Raises ConfigurationError when the address cannot be had."""
+    """A bound socket. Port 0 takes any free one. Raises ConfigurationError when the address cannot be bound."""
 
     def __init__(self, host: str, port: int) -> None:
         try:
@@ -29,7 +29,7 @@ class Listener:
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(address)
-            # Bound sockets that reuse the address collide only once they listen.
+            # With SO_REUSEADDR, a conflict shows at listen() only.
             self.socket.listen(socket.SOMAXCONN)
         except OSError as error:
             self.socket.close()
@@ -45,12 +45,12 @@ class Listener:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether it is bound to a loopback address."""
         return self._address.is_loopback
 
     @property
     def url(self) -> str:
-        """Where this machine reaches it: a socket bound to every address is asked on the loopback one."""
+        """Its URL on this machine; for a socket bound to all addresses, the one with the loopback address."""
         address = self._address
         if address.is_unspecified:
             address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")

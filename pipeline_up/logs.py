@@ -1,7 +1,7 @@
 """The log files of the supervised processes.
 
-A process writes to its file itself, not through the supervisor, so that it can go on when the supervisor is killed. A
-file is therefore turned over by copying and truncating it, as logrotate's `copytruncate` does.
+A process writes to its file itself, not through the supervisor, so that it can go on when the supervisor is killed.
+Files are therefore rotated by copying and truncating them, as logrotate's `copytruncate` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAIL_BYTES = 2000
 
 
 def rotate(path: Path, *, largest: int = LARGEST_BYTES, kept: int = KEPT) -> None:
-    """Keep the file under `largest` bytes: older lines go to `NAME.1`, and so on to `NAME.{kept}`."""
+    """Rotate the file when it is larger than `largest` bytes: its content goes to `NAME.1`, and so on to `NAME.{kept}`."""
     if not path.exists() or path.stat().st_size < largest:
         return
     for number in range(kept - 1, 0, -1):
@@ -31,7 +31,7 @@ def older(path: Path, number: int) -> Path:
 
 
 def tail(path: Path) -> str:
-    """The last lines of the file, without a first line that is cut."""
+    """The last lines of the file, without an incomplete first line."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

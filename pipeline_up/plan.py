@@ -10,16 +10,16 @@ from pipeline_core.settings import settings
 from pipeline_up.service import Service
 from workers import processes
 
-# A worker ends when its running tasks have. The leases of one that is killed after this time run out.
+# A worker exits when its running tasks have ended. After this time it is killed, and its leases expire.
 DRAIN_SECONDS = 40.0
 GUNICORN_GRACE_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is to run: how many workers, for whom, and with which environment.
+class ProcessPlan:
+    """What to run: the number of workers of each kind, and the environment of all processes.
 
-    `listener` is the file descriptor of the bound socket that the API serves, `api_ready` tells whether it does.
+    `listener` is the file descriptor of the bound socket that the API serves; `api_ready` returns whether the API answers.
     """
 
     environment: Mapping[str, str]
@@ -30,7 +30,7 @@ class Plan:
     hook_workers: int
 
     def services(self) -> list[Service]:
-        """Every process of the service but its database and its broker."""
+        """All processes of the service except its database and Redis."""
         return [
             self._api(),
             *(self._worker("stages", f"stages{number}") for number in range(1, self.stage_workers + 1)),

@@ -1,7 +1,7 @@
-"""Processes of this machine: who they are, their groups, how to end them.
+"""Processes of this machine: find and identify them, signal them and their groups.
 
-Starts are read from /proc and not by psutil: psutil gives them in seconds of the wall clock, which moves when the clock is set,
-and a record on disk has to recognize a process after that.
+Start times are read from /proc and not by psutil: psutil converts them to the wall clock, which may be set, and a process
+must still match its record on disk afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process for good: a PID is used again, a PID and a start (clock ticks since boot) are not."""
+    """A process, identified by its PID and its start (in clock ticks since boot), since PIDs are reused."""
 
     pid: int
     started: int
@@ -31,13 +31,13 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs: neither gone nor waiting to be reaped, and its PID not another's by now."""
+        """Whether it still runs: not gone, no zombie, and its PID not reused."""
         now = find(self.pid)
         return now is not None and now.started == self.started and now.state not in "ZX"
 
 
 def boot_id() -> str:
-    """Tells this boot of the machine from every other; starts of processes compare only within one."""
+    """The ID of the machine's present boot; process starts are comparable only within one boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -47,7 +47,7 @@ def find(pid: int) -> Process | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command's name stands in brackets and may hold blanks and brackets itself; field 3 of proc(5) comes after it.
+    # The command's name is in parentheses and may contain blanks and parentheses; after it comes field 3 of proc(5).
     fields = text[text.rindex(")") + 2 :].split()
     return Process(pid=pid, started=int(fields[19]), group=int(fields[2]), session=int(fields[3]), state=fields[0])
 
@@ -59,7 +59,7 @@ def all_processes() -> Iterator[Process]:
 
 
 def command_line(pid: int) -> list[str]:
-    """The arguments that the process was started with; empty when it is gone or not ours to look at."""
+    """The arguments that the process was started with; empty when it is gone or may not be inspected."""
     try:
         return list(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -67,7 +67,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment that the process was started with; empty when it is gone or not ours to look at."""
+    """The environment that the process was started with; empty when it is gone or may not be inspected."""
     try:
         return dict(psutil.Process(pid).environ())
     except psutil.Error:
@@ -75,20 +75,20 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def send(process: Process, number: signal.Signals) -> None:
-    """Signal the process, if it is still the one that it was."""
+    """Signal the process, unless it has ended."""
     if process.alive:
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
 
 
 def kill_group(group: int) -> None:
-    """End all processes of a group at once. The caller knows that the group is its own."""
+    """Send SIGKILL to a process group, which must be the caller's own."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for a condition; False when it does not hold after so many seconds."""
+    """Wait until a condition holds; False when it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

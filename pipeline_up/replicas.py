@@ -1,4 +1,4 @@
-"""The replicas that outlive the service: on the local cluster they are no children of it."""
+"""Replicas of the local cluster, which keep running when the service stops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASK_AGAIN_SECONDS = 0.2
 
 
 def jobs_with_replicas(cluster: Cluster) -> dict[str, int]:
-    """The jobs of which replicas have not ended, and how many those are."""
+    """Jobs with replicas that have not ended, and how many."""
     stop = Event()
     counts = {job: _running(cluster, job) for job in set(chain.from_iterable(takewhile(bool, cluster.watch(stop))))}
     stop.set()
@@ -22,7 +22,7 @@ def jobs_with_replicas(cluster: Cluster) -> dict[str, int]:
 
 
 def stop_replicas(cluster: Cluster, jobs: Iterable[str]) -> bool:
-    """Stop all replicas of the jobs, with their grace time; False when some still run after a minute."""
+    """Stop all replicas of the jobs, with their grace time; False when some still run after STOP_SECONDS."""
     left = set(jobs)
     deadline = time.monotonic() + STOP_SECONDS
     while left := {job for job in left if not cluster.delete(job)}:

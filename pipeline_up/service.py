@@ -1,4 +1,4 @@
-"""What is supervised: a command line and how to deal with it."""
+"""`Service`: a process to supervise, with its readiness check and how to stop it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ BACKOFF_LONGEST_SECONDS = 30.0
 
 
 def ready_at_once() -> bool:
-    """For a service that counts as ready as soon as it runs."""
+    """The readiness check of a service that is ready as soon as it runs."""
     return True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """One process, with the children that it may have itself.
+    """One process, with its child processes.
 
-    `env` is the whole environment; None means the supervisor's. `ready` is asked from its start until it says yes.
+    `env` is the whole environment; None means the supervisor's. `ready` is polled from the start until it returns True.
     `stop_signal` goes to the process alone; after `stop_seconds` its whole group is killed.
     """
 
@@ -33,5 +33,5 @@ class Service:
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait before a service that failed so many times in a row is started again."""
+    """Seconds to wait before a service that has failed `failures` times in a row is restarted."""
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** (failures - 1), BACKOFF_LONGEST_SECONDS)

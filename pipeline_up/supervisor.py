@@ -1,4 +1,4 @@
-"""Starts services, starts those again that end, and stops all of them in order."""
+"""Starts services, restarts those that end, and stops all of them in order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from types import FrameType
 
 from pipeline_core.errors import PipelineError
 from pipeline_up import processes
+from pipeline_up.data_directory import RUN_VARIABLE, DataDirectory
 from pipeline_up.embedded.account import Account
 from pipeline_up.logs import rotate, tail
-from pipeline_up.run import RUN_VARIABLE, Run
 from pipeline_up.service import Service, backoff
 
 STARTS_TRIED = 3
@@ -44,11 +44,11 @@ class StartFailed(PipelineError):
 
 
 class StopRequested(Exception):
-    """A signal asked to stop before everything was ready."""
+    """A stop signal arrived before everything was ready."""
 
 
 class Child:
-    """One service's process now, if it has one."""
+    """A service with its current process, if it has one."""
 
     def __init__(self, service: Service, log: Path) -> None:
         self.service = service
@@ -62,7 +62,7 @@ class Child:
     def spawn(self, environment: dict[str, str]) -> int:
         """Start the process, as the leader of a session and a group of its own, and return its PID.
 
-        It is asked to stop when the supervisor dies; a command that sets a death signal of its own has its way.
+        It gets SIGTERM when the supervisor dies, unless the command sets a parent-death signal itself.
         """
         command = Account(os.geteuid(), os.getegid()).command(self.service.argv, reaches=(), death_signal="TERM")
         with self.log.open("ab") as log:
@@ -80,9 +80,9 @@ class Child:
         return self.process.pid
 
     def reap(self) -> int | None:
-        """When the process has ended: kill what is left of its group, and return its status as `Popen` has it.
+        """If the process has ended, kill the rest of its group and return its status (as `Popen.returncode`); else None.
 
-        The group goes first: until the leader is waited for, nobody else can have got its number.
+        The group is killed first: the leader's PID cannot be reused before the leader is waited for.
         """
         if self.process is None:
             return None
@@ -95,14 +95,14 @@ class Child:
         return status
 
 
-class Supervisor:
-    """Runs services in the data directory of `run`, and tells `report` of each change.
+class ServiceSupervisor:
+    """Runs services, with their logs in the data directory `data`, and calls `report` on each change.
 
-    Use it inside `listening()`. What is started in one call of `start` is stopped together, the last call's first.
+    Use it inside `listening()`. Services started by one call of `start` are stopped together, those of the last call first.
     """
 
-    def __init__(self, run: Run, report: Report) -> None:
-        self._run = run
+    def __init__(self, data: DataDirectory, report: Report) -> None:
+        self._data = data
         self._report = report
         self._batches: list[list[Child]] = []
         self._signals = 0
@@ -112,12 +112,12 @@ class Supervisor:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals that ask to stop, and stop everything at the end."""
+        """Handle stop signals, and stop all services on exit."""
         previous = {number: signal.getsignal(number) for number in (*STOP_SIGNALS, signal.SIGCHLD)}
         previous_fd = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in STOP_SIGNALS:
-            # A shell has its background jobs ignore SIGINT, which is no reason to ignore one that is sent; nohup means it.
+            # A shell starts background jobs with SIGINT ignored: handle it anyway. SIGHUP ignored by nohup stays ignored.
             if number != signal.SIGHUP or previous[number] is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
         try:
@@ -132,7 +132,7 @@ class Supervisor:
 
     def start(self, *services: Service) -> None:
         """Start services, without waiting for them."""
-        batch = [Child(service, self._run.logs / f"{service.name}.log") for service in services]
+        batch = [Child(service, self._data.logs / f"{service.name}.log") for service in services]
         self._batches.append(batch)
         for child in batch:
             self._spawn(child)
@@ -140,7 +140,7 @@ class Supervisor:
     def wait_ready(self, seconds: float) -> None:
         """Wait until every service is ready.
 
-        Raises StartFailed when one is not after so many seconds or ends too often, StopRequested on a signal.
+        Raises StartFailed when one is not ready in time or ends too often, StopRequested on a signal.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -185,11 +185,11 @@ class Supervisor:
 
     def _spawn(self, child: Child) -> None:
         given = os.environ if child.service.env is None else child.service.env
-        pid = child.spawn({**given, RUN_VARIABLE: self._run.id})
-        self._run.record(child.service.name, pid, child.service.stop_signal)
+        pid = child.spawn({**given, RUN_VARIABLE: self._data.run_id})
+        self._data.record(child.service.name, pid, child.service.stop_signal)
 
     def _ended(self, child: Child, status: int) -> None:
-        self._run.forget(child.service.name)
+        self._data.forget(child.service.name)
         child.failures += 1
         child.ready = False
         pause = backoff(child.failures)
@@ -201,11 +201,11 @@ class Supervisor:
             self._stop_together([child for child in batch if child.process is not None])
 
     def _stop_together(self, running: list[Child]) -> None:
-        """Ask the processes to stop; kill those that take too long, or all when one more signal comes."""
+        """Send stop signals to the processes; kill those that take too long, or all of them on a further signal."""
         asked_at, signals = time.monotonic(), self._signals
         for child in running:
             assert child.process is not None
-            # Not `Popen.send_signal`: it would wait for a process that has just died, which only `reap` may.
+            # Not `Popen.send_signal`: it would reap a process that has just died, which only `reap` may.
             with suppress(ProcessLookupError):
                 os.kill(child.process.pid, child.service.stop_signal)
         while running:
@@ -217,7 +217,7 @@ class Supervisor:
                     processes.kill_group(child.process.pid)
                 if child.reap() is not None:
                     running.remove(child)
-                    self._run.forget(child.service.name)
+                    self._data.forget(child.service.name)
                     change = Change.KILLED if killed else Change.STOPPED
                     self._report(child.service.name, change, f"after {seconds:.1f} s")
             if running:
@@ -227,12 +227,12 @@ class Supervisor:
         self._signals += 1
 
     def _wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal: a child's end is one."""
+        """Wait for `seconds`, or until a signal, such as SIGCHLD of a child that ended."""
         readable, _, _ = select.select([self._wake], [], [], seconds)
         if readable:
             os.read(self._wake, 4096)
 
 
 def describe(status: int) -> str:
-    """A process's status, as `Popen.returncode` has it, in words."""
+    """A process's status (as `Popen.returncode`) in words."""
     return f"with code {status}" if status >= 0 else f"by {signal.Signals(-status).name}"

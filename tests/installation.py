@@ -16,7 +16,7 @@ import requests
 
 from pipeline_up.environment import child_environment
 from pipeline_up.listener import Listener
-from pipeline_up.plan import Plan
+from pipeline_up.plan import ProcessPlan
 from pipeline_up.service import Service
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -143,7 +143,7 @@ def installed(directory: Path, database_url: str, redis_url: str, **variables: s
             loopback=True,
         )
         (directory / "run").mkdir()
-        plan = Plan(
+        plan = ProcessPlan(
             environment=environment,
             data_dir=directory,
             listener=listener.fileno,

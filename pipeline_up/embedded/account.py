@@ -1,7 +1,6 @@
-"""Whom an embedded server runs as.
+"""The account that an embedded server runs as.
 
-PostgreSQL refuses to run as root, so that under root both servers run as an account that the system has already. None
-is made for it.
+PostgreSQL refuses to run as root, so under root both servers run as an existing system account; none is created.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from pathlib import Path
 from pipeline_core.errors import ConfigurationError
 
 CANDIDATES = ("postgres", "nobody")
-# Directories above the data or the wheel may be closed to the account (/root, or a pytest directory): then it keeps the
-# one capability that walks through them. no_setuid_fixup makes access(2), which PostgreSQL asks, heed it.
+# The account may lack access to a directory above the data or the wheel (/root, or a pytest directory): then it keeps the
+# capability CAP_DAC_OVERRIDE. no_setuid_fixup makes access(2), which PostgreSQL calls, respect it.
 THROUGH_CLOSED_DIRECTORIES = (
     "--inh-caps=-all,+dac_override",
     "--ambient-caps=-all,+dac_override",
@@ -45,7 +44,7 @@ class Account:
     def command(self, argv: Sequence[str], *, reaches: Iterable[Path], death_signal: str = "clear") -> list[str]:
         """`argv` as this account runs it; it ends with `death_signal` (`INT`, `TERM`) when its parent dies.
 
-        `reaches` names files and directories of its own that it must get at.
+        `reaches` are the files and directories that it must be able to access.
         """
         setpriv = shutil.which("setpriv")
         if setpriv is None:
@@ -64,7 +63,7 @@ class Account:
 
 
 def account_for(directory: Path) -> Account:
-    """The caller's own account; for root the one that owns `directory` already, else `postgres`, else `nobody`."""
+    """The caller's own account; for root, the owner of `directory` unless that is root, else `postgres`, else `nobody`."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     if directory.exists():
@@ -84,5 +83,5 @@ def account_for(directory: Path) -> Account:
 
 
 def open_to_all(path: Path) -> bool:
-    """Whether everyone may walk through every directory above the path."""
+    """Whether everyone may traverse every directory above the path."""
     return all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)

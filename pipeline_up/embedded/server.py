@@ -1,4 +1,4 @@
-"""What both embedded servers have in common: their directory, their process, its start and its end."""
+"""The base class of both embedded servers: their directory, and starting and stopping their process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class ServerFailed(PipelineError):
 
 
 class EmbeddedServer(ABC):
-    """A server whose files are all in `directory`, which it makes.
+    """A server whose files are all in `directory`, which it creates.
 
     Either use it as a context manager (or `start` and `stop`), or `prepare` it and run `command` under a supervisor.
-    `durable=False` is for tests: it does not wait for the disk, and may lose data when the machine crashes.
+    `durable=False` is for tests: without fsync, data may be lost when the machine crashes.
     """
 
     name: ClassVar[str]
@@ -50,7 +50,7 @@ class EmbeddedServer(ABC):
     @property
     @abstractmethod
     def identity(self) -> list[str]:
-        """How the command line ends that no other server than that of this directory has."""
+        """The last arguments of the command line; they identify the server of this directory."""
 
     @abstractmethod
     def ready(self) -> bool:
@@ -64,12 +64,12 @@ class EmbeddedServer(ABC):
 
     @property
     def command(self) -> list[str]:
-        """The command line to run it with, as the account that may; it stops when the process that runs it dies."""
+        """The command line that runs it as its account; the server stops when the process that runs it dies."""
         reaches = [Path(self.argv[0]), self.directory]
         return self.account.command(self.argv, reaches=reaches, death_signal=self.stop_signal.name.removeprefix("SIG"))
 
     def prepare(self) -> None:
-        """End a server that was left behind here, and make or renew the files.
+        """End a server that was left behind here, and create or update the files.
 
         Raises ConfigurationError when the directory cannot be used, ServerFailed when its files cannot be made.
         """
@@ -109,7 +109,7 @@ class EmbeddedServer(ABC):
         self.clean()
 
     def reap(self) -> None:
-        """End the servers of this directory that an earlier run left behind."""
+        """End servers of this directory that an earlier run left behind."""
         mine = {os.geteuid(), self.account.uid}
         orphans = [process for process in processes.all_processes() if self._is_server(process, mine)]
         for orphan in orphans:
@@ -141,7 +141,7 @@ class EmbeddedServer(ABC):
         return path.read_text()
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a file of the account's, whole or not at all."""
+        """Write a file that the account owns, atomically."""
         draft = path.with_name(path.name + ".new")
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -23,13 +23,13 @@ from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
 from pipeline_core.features import registry
 from pipeline_core.runtime import restart
+from pipeline_up.data_directory import DataDirectory
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_up.environment import child_environment, kept_secret_key
 from pipeline_up.listener import Listener
-from pipeline_up.plan import Plan
-from pipeline_up.run import Run
+from pipeline_up.plan import ProcessPlan
 from pipeline_up.service import Service
-from pipeline_up.supervisor import Change, Supervisor
+from pipeline_up.supervisor import Change, ServiceSupervisor
 from workers.names import stage_queues
 
 READY_SECONDS = 60.0
@@ -69,8 +69,8 @@ class Stand:
     This process has the service's settings, and `environment` is what the baselines' processes get.
     """
 
-    supervisor: Supervisor
-    plan: Plan
+    supervisor: ServiceSupervisor
+    plan: ProcessPlan
     url: str
     environment: dict[str, str]
 
@@ -108,12 +108,12 @@ def standing() -> Iterator[Stand]:
     """A stand of its own, in a directory that is gone afterwards. Nothing of it runs yet but its servers."""
     with (
         tempfile.TemporaryDirectory(prefix="pipeline-bench-") as directory,
-        Run(Path(directory) / "data") as run,
+        DataDirectory(Path(directory) / "data") as data,
         closing(Listener("127.0.0.1", 0)) as listener,
     ):
-        servers = (EmbeddedPostgres(run.data_dir / "postgres"), EmbeddedRedis(run.data_dir / "redis"))
+        servers = (EmbeddedPostgres(data.path / "postgres"), EmbeddedRedis(data.path / "redis"))
         postgres, redis = servers
-        supervisor = Supervisor(run, _report)
+        supervisor = ServiceSupervisor(data, _report)
         for server in servers:
             server.prepare()
         try:
@@ -129,16 +129,16 @@ def standing() -> Iterator[Stand]:
                     },
                     database_url=postgres.url,
                     redis_url=redis.url,
-                    secret_key=kept_secret_key(run.data_dir),
-                    data_dir=run.data_dir,
+                    secret_key=kept_secret_key(data.path),
+                    data_dir=data.path,
                     loopback=True,
                 )
                 os.environ.update(environment)
                 restart()
                 upgrade(postgres.url)
-                plan = Plan(
+                plan = ProcessPlan(
                     environment=environment,
-                    data_dir=run.data_dir,
+                    data_dir=data.path,
                     listener=listener.fileno,
                     api_ready=lambda: listener.answers("/readyz"),
                     stage_workers=1,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline_cli.up import up
 from pipeline_core.clusters import factory
-from pipeline_up.plan import Plan
+from pipeline_up.plan import ProcessPlan
 from pipeline_up.service import Service
 
 API = """
@@ -32,7 +32,7 @@ while True: time.sleep(60)
 """
 
 
-def services(plan: Plan) -> list[Service]:
+def services(plan: ProcessPlan) -> list[Service]:
     program = (sys.executable, "-c")
     mark = str(plan.data_dir)
     return [
@@ -60,5 +60,5 @@ class NoCluster:
 
 if __name__ == "__main__":
     factory.cluster = NoCluster  # type: ignore[assignment]
-    Plan.services = services  # type: ignore[method-assign]
+    ProcessPlan.services = services  # type: ignore[method-assign]
     up()

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from pipeline_core.settings import Settings
-from pipeline_up.plan import GUNICORN_GRACE_SECONDS, Plan
+from pipeline_up.plan import GUNICORN_GRACE_SECONDS, ProcessPlan
 from tests.manifests import KUSTOMIZE, ROOT, documents, of_kind, pod_of
 from workers import processes
 from workers.names import queues
@@ -23,7 +23,7 @@ COMPOSE = {
 }
 EMBEDDED = {
     service.name: list(service.argv)
-    for service in Plan(
+    for service in ProcessPlan(
         environment={}, data_dir=Path("/data"), listener=9, api_ready=lambda: True, stage_workers=1, hook_workers=1
     ).services()
 }

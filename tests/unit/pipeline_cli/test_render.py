@@ -42,7 +42,7 @@ def test_square_brackets_are_no_markup() -> None:
     ("text", "time"), [("2025-01-31T12:00:01.5Z", "2025-01-31 12:00:01Z"), (None, "–"), ("soon", "soon")]
 )
 def test_a_time_is_shown_to_the_second(text: Any, time: str) -> None:
-    assert render.moment(text) == time
+    assert render.timestamp(text) == time
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_time_of_day_has_milliseconds(text: Any, time: str) -> None:
 
 @pytest.mark.parametrize(("milliseconds", "text"), [(0, "0 ms"), (999, "999 ms"), (1500, "1.5 s"), (None, "")])
 def test_a_duration_is_shown_in_its_unit(milliseconds: Any, text: str) -> None:
-    assert render.took(milliseconds) == text
+    assert render.duration(milliseconds) == text
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_duration_is_shown_in_its_unit(milliseconds: Any, text: str) -> None:
     ],
 )
 def test_an_entry_of_the_trail_says_what_it_came_to(entry: dict[str, Any], text: str) -> None:
-    assert render.said(entry) == text
+    assert render.outcome_text(entry) == text
 
 
 def test_a_job_shows_its_facts_and_replicas_and_leaves_out_what_is_not_there() -> None:
@@ -121,11 +121,11 @@ def test_progress_tells_each_thing_once_and_in_its_order() -> None:
     second = {"state": "running", "occurredAt": "2025-01-31T12:00:02.25Z"}
     call = {"stage": "gates", "plugin": "K", "outcome": "answered", "startedAt": "2025-01-31T12:00:00.5Z"}
     progress = Progress()
-    assert [line.plain for line in progress.news([first], [])] == ["12:00:00.000  waiting"]
-    lines = [line.plain.split() for line in progress.news([first, second], [call])]
+    assert [line.plain for line in progress.new_lines([first], [])] == ["12:00:00.000  waiting"]
+    lines = [line.plain.split() for line in progress.new_lines([first, second], [call])]
     assert [line[1] for line in lines] == ["gates", "running"]
-    assert progress.news([first, second], [call]) == []
+    assert progress.new_lines([first, second], [call]) == []
 
 
 def test_progress_survives_an_entry_without_a_time() -> None:
-    assert len(Progress().news([{"state": "waiting"}], [{"stage": "gates"}])) == 2
+    assert len(Progress().new_lines([{"state": "waiting"}], [{"stage": "gates"}])) == 2

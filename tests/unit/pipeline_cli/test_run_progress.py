@@ -1,4 +1,4 @@
-"""What is told of a run as it goes on."""
+"""What `--watch` prints about a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from pipeline_cli import render_flows
 from pipeline_cli.exits import Exit
 from pipeline_cli.output import Output
-from pipeline_cli.run_progress import news, watch
+from pipeline_cli.run_progress import new_lines, watch
 
 
 def task(name: str, state: str = "waiting", **fields: Any) -> dict[str, Any]:
@@ -23,24 +23,24 @@ def run(state: str, *tasks: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"id": "r01", "state": state, "reason": "", "blockedBy": None, "tasks": list(tasks), **fields}
 
 
-def told(payload: dict[str, Any], seen: dict[str, str]) -> list[list[str]]:
-    return [line.plain.split() for line in news(payload, seen)]
+def new_line_words(payload: dict[str, Any], seen: dict[str, str]) -> list[list[str]]:
+    return [line.plain.split() for line in new_lines(payload, seen)]
 
 
 def test_only_what_has_changed_is_told() -> None:
     seen: dict[str, str] = {}
-    assert told(run("running", task("a", "running"), task("b")), seen) == [
+    assert new_line_words(run("running", task("a", "running"), task("b")), seen) == [
         ["running"],
         ["a", "running"],
         ["b", "waiting"],
     ]
-    assert told(run("running", task("a", "running"), task("b")), seen) == []
+    assert new_line_words(run("running", task("a", "running"), task("b")), seen) == []
     failed = task("a", "failed", reason="exit code 1")
-    assert told(run("failed", failed, task("b")), seen) == [["failed"], ["a", "failed", "exit", "code", "1"]]
+    assert new_line_words(run("failed", failed, task("b")), seen) == [["failed"], ["a", "failed", "exit", "code", "1"]]
 
 
 def test_a_blocked_run_says_by_which_one() -> None:
-    assert told(run("blocked", blockedBy="r00"), {}) == [["blocked", "by", "r00"]]
+    assert new_line_words(run("blocked", blockedBy="r00"), {}) == [["blocked", "by", "r00"]]
 
 
 def test_a_tree_has_each_task_once_below_the_last_that_it_waits_for() -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline_up.plan import Plan
+from pipeline_up.plan import ProcessPlan
 
 
-def plan(**changes: object) -> Plan:
+def plan(**changes: object) -> ProcessPlan:
     values = {
         "environment": {"A": "1"},
         "data_dir": Path("/data"),
@@ -14,7 +14,7 @@ def plan(**changes: object) -> Plan:
         "stage_workers": 2,
         "hook_workers": 1,
     }
-    return Plan(**{**values, **changes})  # type: ignore[arg-type]
+    return ProcessPlan(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_the_plan_has_every_process_of_the_service_under_a_name_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The hold of one run on its data directory, and the record of the processes that it started there."""
+"""The data directory of a run of `pipeline up`: its lock, and the record of the processes that the run started."""
 
 from __future__ import annotations
 
@@ -16,42 +16,43 @@ from pipeline_up import processes
 from pipeline_up.processes import Process
 
 RUN_VARIABLE = "PIPELINE_RUN"
-# What was claimed is in the database: to wait long for workers to drain would only delay the start.
+# Claimed steps are in the database: waiting longer for workers to drain would only delay the start.
 REAP_SECONDS = 3.0
 
 
-class Run:
-    """A data directory held by this process alone.
+class DataDirectory:
+    """A data directory, locked by this process.
 
-    Entering it makes the directory, takes its lock and ends what an earlier run, killed itself, left running. Raises
-    ConfigurationError when the directory is another run's or cannot be used.
+    Entering it creates the directory, takes its lock and ends the processes that an earlier run left behind when it was
+    killed; `reaped` has their names. Raises ConfigurationError when another run holds the lock, or the directory cannot be
+    used.
     """
 
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir.absolute()
-        self.id = secrets.token_hex(8)
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.run_id = secrets.token_hex(8)
         self.reaped: list[str] = []
         self._recorded: dict[str, dict[str, Any]] = {}
         self._lock: int | None = None
 
     @property
     def logs(self) -> Path:
-        return self.data_dir / "logs"
+        return self.path / "logs"
 
     @property
     def _record(self) -> Path:
-        return self.data_dir / "run" / "processes.json"
+        return self.path / "run" / "processes.json"
 
     def __enter__(self) -> Self:
         try:
-            # The embedded servers may run as another account, which has to get through.
-            self.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+            # The embedded servers may run as another account, which has to traverse the directory.
+            self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
             for directory in (self.logs, self._record.parent):
                 directory.mkdir(mode=0o700, exist_ok=True)
-            self._lock = os.open(self.data_dir / "run" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._lock = os.open(self.path / "run" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise ConfigurationError(
-                f"The data directory {self.data_dir} cannot be used: {error.strerror} ({error.filename})."
+                f"The data directory {self.path} cannot be used: {error.strerror} ({error.filename})."
             ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +60,7 @@ class Run:
             holder = os.pread(self._lock, 32, 0).decode() or "unknown"
             os.close(self._lock)
             raise ConfigurationError(
-                f"The data directory {self.data_dir} is in use by another run (process {holder})."
+                f"The data directory {self.path} is in use by another run (process {holder})."
             ) from error
         os.truncate(self._lock, 0)
         os.pwrite(self._lock, str(os.getpid()).encode(), 0)
@@ -79,17 +80,17 @@ class Run:
             self._save()
 
     def forget(self, name: str) -> None:
-        """The process of this name, and its group, are gone."""
+        """Remove the record of a process that has ended with its group."""
         self._recorded.pop(name, None)
         self._save()
 
     def _save(self) -> None:
         draft = self._record.with_suffix(".new")
-        draft.write_text(json.dumps({"boot": processes.boot_id(), "run": self.id, "processes": self._recorded}))
+        draft.write_text(json.dumps({"boot": processes.boot_id(), "run": self.run_id, "processes": self._recorded}))
         draft.replace(self._record)
 
     def _reap(self) -> list[str]:
-        """End what the recorded run left behind, and return the names."""
+        """End the processes that the recorded run left behind, and return their names."""
         if not self._record.exists():
             return []
         try:
@@ -113,10 +114,10 @@ class Run:
 
 
 def leftover(entry: dict[str, Any], run: str) -> list[Process]:
-    """What is alive of a recorded process and its group.
+    """The processes of a recorded process's group that still run.
 
-    The leader is known by its start. When it is gone, its group's members count only if they bear the run's mark in
-    their environment, since a number may be used again.
+    The leader is recognized by its start time. When it is gone, members of the group count only if their environment has
+    the run's ID, since PIDs are reused.
     """
     leader = processes.find(entry["pid"])
     if leader is not None and leader.started != entry["started"]:
