@@ -57,7 +57,7 @@ def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
 
     @app.errorhandler(Untranslatable)
     def refuse(error: Untranslatable) -> tuple[Response, int]:
-        # Any status other than 200 is a bad answer: the job fails, and its reason quotes this.
+        # A translator's 4xx says that the job is wrong: it fails, and its reason quotes `error`.
         return jsonify(error=str(error)), 422
 
     return app

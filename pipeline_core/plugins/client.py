@@ -7,23 +7,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 
 from redis import Redis
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity import wait_random_exponential as random_exponential
 
+from pipeline_core.common import strict_json
 from pipeline_core.common.clock import now
 from pipeline_core.common.redis import Outage, outage, quick_redis
-from pipeline_core.plugins.errors import BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable, clean
+from pipeline_core.common.strict_json import NotStrict
+from pipeline_core.plugins.errors import (
+    BadAnswer,
+    CallFailed,
+    CircuitOpen,
+    ConcurrencyLimit,
+    JobRejected,
+    PluginUnavailable,
+    clean,
+)
 from pipeline_core.plugins.guard import Guard, PluginHealth
 from pipeline_core.plugins.network import Deadline
 from pipeline_core.plugins.packet import Endpoint, call_headers
 from pipeline_core.plugins.transport import Response, Transport
+from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
-BUSY = frozenset({429, 502, 503, 504})
-"""Statuses by which a plugin, or a proxy in front of it, says that it is unavailable."""
+BUSY = frozenset({429, 500, 502, 503, 504})
+"""Statuses by which a plugin, or a proxy in front of it, says that it is unavailable. 500 is what servers answer for an
+exception that nobody caught, which is often over at the next attempt."""
+MAX_REJECTION = 1000
+"""Characters of a translator's own words about a job that it rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,8 @@ class PluginClient:
         `idempotency_key` is the same for every attempt, and the message's ID where it is signed. `deadline` is a
         reading of `time.monotonic()`: no attempt and no pause goes beyond it, however long the endpoint's own time-out.
 
-        Raises PluginUnavailable (ConcurrencyLimit and CircuitOpen at once, without a pause) and BadAnswer, both with `attempts`.
+        Raises PluginUnavailable (ConcurrencyLimit and CircuitOpen at once, without a pause), BadAnswer and JobRejected, all with
+        `attempts`.
         """
         attempts = 0
 
@@ -97,7 +113,7 @@ class PluginClient:
         )
         try:
             return retrying(attempt)
-        except (PluginUnavailable, BadAnswer) as failure:
+        except CallFailed as failure:
             failure.attempts = attempts
             raise
 
@@ -133,9 +149,25 @@ def _check_status(response: Response, endpoint: Endpoint) -> None:
     cause = f"status {status}" + (f": {words}" if words else "")
     if status in BUSY:
         raise PluginUnavailable(cause, retry_after=pause, status=status)
+    if endpoint.type is PluginType.TEMPLATE_TRANSLATOR and 400 <= status < 500 and status != HTTPStatus.UNAUTHORIZED:
+        raise JobRejected(_rejection(response, endpoint), status=status)
     if 300 <= status < 400:
         cause = f"status {status}: redirects are not followed"
     raise BadAnswer(cause, retry_after=pause, status=status)
+
+
+def _rejection(response: Response, endpoint: Endpoint) -> str:
+    """What a translator says of a job: the text of its `error`, `message`, `msg` or `detail`, or its answer as it is."""
+    body: str | bytes = response.body
+    try:
+        document = strict_json.parse(response.body)
+    except NotStrict:
+        document = None
+    if isinstance(document, dict):
+        texts = (document.get(name) for name in ("error", "message", "msg", "detail"))
+        body = next((text for text in texts if isinstance(text, str) and text.strip()), body)
+    words = clean(body, hide=_secrets(endpoint), limit=MAX_REJECTION)
+    return f"{words} (status {response.status})" if words else f"status {response.status}"
 
 
 def _requested_pause(response: Response) -> float | None:

@@ -1,4 +1,4 @@
-"""The two ways in which a plugin call fails: the plugin is unavailable, or it answered badly."""
+"""The ways in which a plugin call fails: the plugin is unavailable, it answered badly, or a translator rejects the job."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class CircuitOpen(PluginUnavailable):
 
 class BadAnswer(CallFailed):
     """The plugin answered with something else than was expected; another call would not help."""
+
+
+class JobRejected(CallFailed):
+    """A translator says that the job is wrong: the mistake is its user's, and not the plugin's. `cause` is what it says."""
 
 
 class AddressRefused(BadAnswer):

@@ -26,7 +26,14 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.common.redis import QUICK_SECONDS, Outage, connect, outage, quick_redis
 from pipeline_core.metrics.totals import Metric, duration_fields
 from pipeline_core.metrics.totals import key as totals_key
-from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CircuitOpen, ConcurrencyLimit, PluginUnavailable
+from pipeline_core.plugins.errors import (
+    AddressRefused,
+    BadAnswer,
+    CircuitOpen,
+    ConcurrencyLimit,
+    JobRejected,
+    PluginUnavailable,
+)
 from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
@@ -51,6 +58,7 @@ class AttemptOutcome(StrEnum):
 
     ANSWERED = "answered"
     BAD_ANSWER = "bad answer"
+    REJECTED = "rejected"
     UNAVAILABLE = "not to be had"
     ABANDONED = "abandoned"
 
@@ -58,7 +66,7 @@ class AttemptOutcome(StrEnum):
     def mark(self) -> str:
         """What it means for the circuit: `up`, `down` or `unknown`."""
         match self:
-            case AttemptOutcome.ANSWERED | AttemptOutcome.BAD_ANSWER:
+            case AttemptOutcome.ANSWERED | AttemptOutcome.BAD_ANSWER | AttemptOutcome.REJECTED:
                 return "up"
             case AttemptOutcome.UNAVAILABLE:
                 return "down"
@@ -155,6 +163,9 @@ class Guard:
             raise
         except BadAnswer:
             outcome = AttemptOutcome.BAD_ANSWER
+            raise
+        except JobRejected:
+            outcome = AttemptOutcome.REJECTED
             raise
         except PluginUnavailable as failure:
             outcome, cause = AttemptOutcome.UNAVAILABLE, failure.cause

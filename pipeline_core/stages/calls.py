@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from pipeline_core.common.clock import now
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins.client import client
-from pipeline_core.plugins.errors import CallFailed, ConcurrencyLimit, PluginUnavailable
+from pipeline_core.plugins.errors import CallFailed, ConcurrencyLimit, JobRejected, PluginUnavailable
 from pipeline_core.plugins.packet import Packet, PluginCall
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.settings import settings
@@ -37,7 +37,7 @@ LONGEST_PAUSE = 30.0
 """Seconds, at most, between two calls of an unavailable plugin for the same job."""
 
 _DONE = frozenset({TrailOutcome.ANSWERED, TrailOutcome.IGNORED})
-_CALLED = _DONE | {TrailOutcome.SUSPENDED, TrailOutcome.FAILED}
+_CALLED = _DONE | {TrailOutcome.SUSPENDED, TrailOutcome.FAILED, TrailOutcome.REJECTED}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,8 @@ class Answered(Generic[Value]):
 class Unanswered:
     """There is no usable answer. While the job `waits` for the plugin, `pause` is in seconds; `policy` applies otherwise.
 
-    `unreachable` is what the step keeps about the plugin until its next call, if anything.
+    `unreachable` is what the step keeps about the plugin until its next call, if anything. `rejected`: the plugin says that
+    the job is wrong, so the job fails whatever the policy.
     """
 
     plugin: RegisteredPlugin
@@ -63,6 +64,7 @@ class Unanswered:
     unreachable: Unreachable | None
     waits: bool
     pause: float
+    rejected: bool = False
 
 
 Result = Answered[Value] | Unanswered
@@ -135,6 +137,8 @@ def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed
     if isinstance(failure, PluginUnavailable):
         after = f" ({entry.attempts} attempt{'' if entry.attempts == 1 else 's'})" if entry.attempts else ""
         reason = f"{plugin.key} was not to be had since {since:%Y-%m-%dT%H:%M:%SZ}{after}: {failure.cause}"
+    elif isinstance(failure, JobRejected):
+        reason = f"{plugin.key} rejected the job: {failure.cause}"
     else:
         reason = f"{plugin.key} answered badly: {failure.cause}"
     return Unanswered(
@@ -147,6 +151,7 @@ def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed
         if at_limit
         else Unreachable(since=since, attempts=entry.attempts, postponements=postponements + 1),
         pause=_pause(postponements, failure, None if at_limit else (until - moment).total_seconds()),
+        rejected=isinstance(failure, JobRejected),
     )
 
 
@@ -184,6 +189,8 @@ def outcome_of_failures(results: Sequence[Answered[Any] | Unanswered], entries: 
     waiting = [result for result in missing if result.waits]
     given_up = [result for result in missing if not result.waits]
     for result in given_up:
+        if result.rejected:
+            return Fail(trail=[*entries, _recorded(result, TrailOutcome.REJECTED)], reason=result.reason)
         if result.policy is FailurePolicy.FAIL:
             return Fail(trail=[*entries, _recorded(result, TrailOutcome.FAILED)], reason=result.reason)
     ignored = [_recorded(result, TrailOutcome.IGNORED) for result in given_up if result.policy is FailurePolicy.IGNORE]

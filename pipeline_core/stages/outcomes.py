@@ -14,7 +14,8 @@ from pipeline_core.stages.stage import Stage
 
 
 class TrailOutcome(StrEnum):
-    """What came of a plugin call: an answer, or what the plugin's failure policy made of there being none.
+    """What came of a plugin call: an answer, or what the plugin's failure policy made of there being none. `rejected`: the
+    translator says that the job is wrong.
 
     `resumed` and `ask_again` are no plugin calls: the job was resumed; a gate's request to be called again came due.
     """
@@ -23,6 +24,7 @@ class TrailOutcome(StrEnum):
     IGNORED = "ignored"
     SUSPENDED = "suspended"
     FAILED = "failed"
+    REJECTED = "rejected"
     RESUMED = "resumed"
     ASK_AGAIN = "ask_again"
 

@@ -166,7 +166,7 @@ BEHAVIOURS: dict[str, Callable[[_Handler], bool | None]] = {
     "drip-continue": lambda handler: handler.drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
     "drip-hints": lambda handler: handler.drip(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 1000),
     "drip-error": lambda handler: handler.drip(b"x" * 9999, b"HTTP/1.1 500 No\r\nContent-Length: 9999\r\n\r\n"),
-    "500": lambda handler: handler.reply(b"Traceback\n\x1b[31m" + b"x" * MEBIBYTE, "500 Internal Server Error"),
+    "501": lambda handler: handler.reply(b"Traceback\n\x1b[31m" + b"x" * MEBIBYTE, "501 Not Implemented"),
     "204": lambda handler: handler.send(b"HTTP/1.1 204 No Content\r\n\r\n"),
     "429": lambda handler: handler.reply(b"", "429 Too Many Requests", "Retry-After: 3600"),
     "redirect": lambda handler: handler.reply(b"", "302 Found", "Location: http://169.254.169.254/latest/meta-data/"),

@@ -14,6 +14,7 @@ from pipeline_core.plugins.errors import (
     CallFailed,
     CircuitOpen,
     ConcurrencyLimit,
+    JobRejected,
     PluginUnavailable,
 )
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit, Guard
@@ -100,7 +101,7 @@ def test_a_circuit_opens_after_failures_in_a_row_for_all_workers(make_guard: Mak
     ends(one, key="another plugin")
 
 
-@pytest.mark.parametrize("answer", [None, BadAnswer("status 500")])
+@pytest.mark.parametrize("answer", [None, BadAnswer("status 404")])
 def test_any_answer_begins_the_row_anew(make_guard: MakeGuard, answer: BadAnswer | None) -> None:
     guard = make_guard()
     for _ in range(3):
@@ -166,7 +167,7 @@ def test_health_tells_the_recent_outcomes(make_guard: MakeGuard) -> None:
     assert guard.health("k").latency_seconds is None
     for _ in range(30):
         ends(guard)
-    ends(guard, BadAnswer("status 500"))
+    ends(guard, BadAnswer("status 404"))
     ends(guard, PluginUnavailable("no connection"))
     health = guard.health("k")
     assert [record.outcome for record in health.recent[:3]] == [
@@ -200,13 +201,14 @@ def test_all_keys_have_the_prefix_and_go_away_by_themselves(make_guard: MakeGuar
 
 def test_durations_are_added_up_by_outcome(make_guard: MakeGuard) -> None:
     guard = make_guard(text=True)
-    for failure in (None, None, PluginUnavailable("x"), BadAnswer("x")):
+    for failure in (None, None, PluginUnavailable("x"), BadAnswer("x"), JobRejected("x")):
         ends(guard, failure)
     added = Totals(guard._redis, prefix="t:").histograms(Metric.PLUGIN_CALL_SECONDS)
     assert {labels: sum(histogram.counts) for labels, histogram in added.items()} == {
         ("k", AttemptOutcome.ANSWERED): 2,
         ("k", AttemptOutcome.UNAVAILABLE): 1,
         ("k", AttemptOutcome.BAD_ANSWER): 1,
+        ("k", AttemptOutcome.REJECTED): 1,
     }
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline_core.plugins.client import PluginClient, retry_after
-from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CallFailed, PluginUnavailable
+from pipeline_core.plugins.errors import AddressRefused, BadAnswer, CallFailed, JobRejected, PluginUnavailable
 from pipeline_core.plugins.guard import Guard
 from pipeline_core.plugins.network import Deadline
 from pipeline_core.plugins.packet import Endpoint
@@ -45,15 +45,21 @@ class Call:
         self.client = PluginClient(self.script, guard, sleep=self.pauses.append)
 
     def __call__(
-        self, *, attempts: int = 3, timeout: float = 30, budget: float = 120, authorization: str = ""
+        self,
+        *,
+        attempts: int = 3,
+        timeout: float = 30,
+        budget: float = 120,
+        authorization: str = "",
+        type: PluginType = PluginType.ACCESS_GATE,
     ) -> bytes:
-        endpoint = Endpoint("k", PluginType.ACCESS_GATE, "http://plugin/", authorization, "", timeout, attempts)
+        endpoint = Endpoint("k", type, "http://plugin/", authorization, "", timeout, attempts)
         deadline = time.monotonic() + budget
         return self.client.call(endpoint, b"{}", job_id="j", idempotency_key="j:s:k:1", deadline=deadline).body
 
 
 @pytest.mark.parametrize(
-    "busy", [status(429), status(502), status(503), status(504), PluginUnavailable("no connection")]
+    "busy", [status(429), status(500), status(502), status(503), status(504), PluginUnavailable("no connection")]
 )
 def test_a_plugin_that_is_not_to_be_had_is_tried_again(busy: Response | CallFailed) -> None:
     call = Call(busy, busy, OK)
@@ -73,7 +79,7 @@ def test_attempts_end_and_are_counted() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [status(code) for code in (201, 204, 400, 401, 404, 500, 501)] + [status(302), BadAnswer("x"), AddressRefused("x")],
+    [status(code) for code in (201, 204, 400, 401, 404, 422, 501)] + [status(302), BadAnswer("x"), AddressRefused("x")],
 )
 def test_a_bad_answer_is_not_asked_for_again(bad: Response | CallFailed) -> None:
     call = Call(bad, OK)
@@ -121,10 +127,33 @@ def test_nothing_is_asked_when_the_budget_is_used_up() -> None:
 
 
 def test_a_plugin_that_repeats_its_secret_does_not_give_it_away() -> None:
-    call = Call(status(500, b"headers: Bearer hush; token hush"))
+    call = Call(status(501, b"headers: Bearer hush; token hush"))
     with pytest.raises(BadAnswer) as caught:
         call(authorization="Bearer hush")
-    assert caught.value.cause == "status 500: headers: ***; token ***"
+    assert caught.value.cause == "status 501: headers: ***; token ***"
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "words"),
+    [
+        (422, b'{"error": "no `worker`"}', "no `worker` (status 422)"),
+        (400, b'{"message": "two masters", "code": 7}', "two masters (status 400)"),
+        (409, b'{"code": 7}', '{"code": 7} (status 409)'),
+        (404, b"no such\nimage hush", "no such image *** (status 404)"),
+        (403, b"", "status 403"),
+    ],
+)
+def test_a_translator_that_answers_4xx_rejects_the_job(code: int, body: bytes, words: str) -> None:
+    call = Call(status(code, body), OK)
+    with pytest.raises(JobRejected) as caught:
+        call(type=PluginType.TEMPLATE_TRANSLATOR, authorization="Bearer hush")
+    assert (caught.value.cause, caught.value.attempts, caught.value.status) == (words, 1, code)
+
+
+@pytest.mark.parametrize("code", [401, 201, 302, 501])
+def test_what_is_not_about_the_job_is_a_translator_s_bad_answer(code: int) -> None:
+    with pytest.raises(BadAnswer):
+        Call(status(code))(type=PluginType.TEMPLATE_TRANSLATOR)
 
 
 def test_a_redirect_says_that_it_is_not_followed() -> None:

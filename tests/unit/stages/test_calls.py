@@ -75,10 +75,10 @@ def test_no_room_for_another_call_never_counts_against_a_plugin(plugins: Plugins
 
 
 def test_a_bad_answer_is_not_waited_for(plugins: Plugins, claim: Make) -> None:
-    plugins.answers["a"] = BadAnswer("status 500", attempts=1)
+    plugins.answers["a"] = BadAnswer("status 404", attempts=1)
     result = factors.run(claim(Stage.FACTORS, [plugin(Stage.FACTORS, "a")]))
     assert isinstance(result, Fail)
-    assert result.reason == "a answered badly: status 500"
+    assert result.reason == "a answered badly: status 404"
 
 
 def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: Plugins, claim: Make) -> None:

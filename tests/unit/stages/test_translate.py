@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.plugins.errors import JobRejected
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import translate
-from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, TrailOutcome
 from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
@@ -57,6 +58,16 @@ class TestTranslate:
         assert isinstance(result, Fail)
         assert result.reason.startswith("t answered badly: ")
         assert words in result.reason
+
+    @pytest.mark.parametrize("policy", FailurePolicy)
+    def test_a_rejected_job_fails_with_the_translator_s_words_whatever_its_policy(
+        self, plugins: Plugins, claim: Make, policy: FailurePolicy
+    ) -> None:
+        plugins.answers["t"] = JobRejected("no `worker` (status 422)", attempts=1)
+        result = self.translated(claim, plugin(Stage.TRANSLATE, "t", failure_policy=policy))
+        assert isinstance(result, Fail)
+        assert result.reason == "t rejected the job: no `worker` (status 422)"
+        assert [entry.outcome for entry in result.trail] == [TrailOutcome.REJECTED]
 
     def test_a_translator_cannot_be_ignored(self, plugins: Plugins, claim: Make) -> None:
         plugins.answers["t"] = {"kind": "Pod"}
