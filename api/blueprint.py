@@ -46,7 +46,11 @@ class Call:
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """A flask-smorest blueprint whose operations are declared with `operation`."""
+    """A flask-smorest blueprint whose operations are declared with `operation`, and listed in `operations`."""
+
+    def __init__(self, *positional: Any, **options: Any) -> None:
+        super().__init__(*positional, **options)
+        self.operations: list[Operation] = []
 
     def operation(self, method: str, path: str, **declared: Any) -> Callable[[View], View]:
         """Decorator: makes a function of a `Call` and the path's parameters the view of an operation.
@@ -55,6 +59,7 @@ class Blueprint(flask_smorest.Blueprint):
         the payload and the paging headers, or a Response, which is sent unchanged.
         """
         operation = Operation(method, **declared)
+        self.operations.append(operation)
 
         def declare(view: View) -> View:
             query = (operation.query or Query)()

@@ -7,7 +7,7 @@ is null counts as left out. `read` raises everything that is wrong at once, by p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -17,15 +17,9 @@ from pipeline_core.errors import MissingParameter, PipelineError, UnsupportedPlu
 from pipeline_core.features.definition import parse_type
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.selectors import Selector, parse_selector
-from pipeline_core.validation.body import ECHOED
 from pipeline_core.validation.errors import ValidationErrors, join_path
-from pipeline_core.validation.texts import shown, storable
-
-EMPTY: tuple[object, ...] = (None, "", [], {})
-"""What counts as not given where something is required."""
-
-Check = Callable[[str], str | None]
-"""What is wrong with a text ("must be …"), or None."""
+from pipeline_core.validation.fields import EMPTY, REQUIRED, Check, unknown_fields
+from pipeline_core.validation.texts import UNSTORABLE, shown, storable, unstorable
 
 
 class _Explanation(str):
@@ -50,6 +44,12 @@ def invalid_below(errors: Mapping[str, Sequence[str]]) -> ValidationError:
     return ValidationError({_Below(path): list(texts) for path, texts in errors.items()})
 
 
+def refuse_unstorable(value: Any) -> None:
+    """Raises for all texts in a value of any form that cannot be stored."""
+    if errors := {path: [UNSTORABLE] for path in unstorable(value)}:
+        raise invalid_below(errors)
+
+
 class BodySchema(Schema):
     """A JSON object with no other fields than these."""
 
@@ -57,7 +57,9 @@ class BodySchema(Schema):
         unknown = "raise"
 
     echoed: frozenset[str] = frozenset()
-    """Fields that answers show and requests may send back; they mean nothing here. So are `ECHOED`, of all bodies."""
+    """Fields that answers show and requests may send back; they mean nothing here. So do those of all bodies."""
+    alternatives: frozenset[str] = frozenset()
+    """The fields that tell the forms of an `Either` apart: they are named among those that there are."""
 
     def read(self, raw: Any) -> Any:
         """What `raw`, parsed JSON of any shape, says.
@@ -86,10 +88,8 @@ class BodySchema(Schema):
     @validates_schema(pass_original=True, skip_on_field_errors=False)
     def _refuse_unknown(self, data: Any, original: Mapping[str, Any], **_: Any) -> None:
         known = {field.data_key or name for name, field in self.load_fields.items()} | self.echoed
-        unknown = [name for name in original if name not in known | ECHOED]
-        text = f"is no field here; there are {', '.join(sorted(known))}"
-        if unknown:
-            raise ValidationError({name: [text] for name in unknown})
+        if unknown := unknown_fields(original, known | self.alternatives):
+            raise ValidationError({name: [text] for name, text in unknown.items()})
 
 
 class BodyField(fields.Field[Any]):
@@ -102,7 +102,7 @@ class BodyField(fields.Field[Any]):
         self,
         *positional: Any,
         default: Any = missing,
-        lacking: str = "is required and may not be empty",
+        lacking: str = REQUIRED,
         metadata: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -144,7 +144,7 @@ class Text(BodyField, fields.String):
         if not isinstance(value, str):
             raise invalid("must be a text" + ("" if self.secret else f", not {shown(value)}"))
         if not storable(value):
-            raise invalid("must not contain NUL characters or lone surrogates")
+            raise invalid(UNSTORABLE)
         return value
 
     def _validate(self, value: str) -> None:
@@ -253,6 +253,7 @@ class Object(BodyField, fields.Dict):
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
         if not isinstance(value, dict):
             raise invalid(f"must be {self.what}, not {shown(value)}")
+        refuse_unstorable(value)
         return value
 
 
@@ -280,6 +281,7 @@ class SelectorField(BodyField, fields.Nested):
         self, value: Any, attr: str | None, data: Mapping[str, Any] | None, partial: Any = None, **options: Any
     ) -> Any:
         selector: Selector | None
+        refuse_unstorable(value)
         try:
             selector = parse_selector(value, "", with_states=self.with_states)
         except WrongParameter as error:
@@ -301,12 +303,15 @@ class Either:
     def examine(self, raw: Any) -> tuple[Any, ValidationErrors]:
         """As `BodySchema.examine`, by the form whose field is there."""
         sent = raw if isinstance(raw, dict) else {}
-        given = [name for name in self.forms if sent.get(name) not in EMPTY]
-        chosen = given[0] if given else next(iter(self.forms))
+        given = [name for name in self.forms if sent.get(name) not in (None, "")]
+        chosen = next((name for name in given if sent[name] not in EMPTY), (given or list(self.forms))[0])
         own = {name: value for name, value in sent.items() if name == chosen or name not in self.forms}
-        found, errors = self.forms[chosen]().examine(own if isinstance(raw, dict) else raw)
-        for name in given[1:]:
-            errors.add(name, f"must not stand beside {chosen}: only one of them says which is meant")
+        form = self.forms[chosen]()
+        form.alternatives = frozenset(self.forms)
+        found, errors = form.examine(own if isinstance(raw, dict) else raw)
+        for name in given:
+            if name != chosen:
+                errors.add(name, f"must not stand beside {chosen}: only one of them says which is meant")
         return found, errors
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, post_load, validate
 
 from api.paging import DEFAULT_SIZE, MAX_NUMBER, MAX_SIZE
-from api.schemas.bodies import EMPTY, BodyField, BodySchema, Object, Text, at_most, invalid
+from api.schemas.bodies import BodyField, BodySchema, Object, Text, at_most, invalid, refuse_unstorable
 from api.schemas.fields import (
     CommaSeparated,
     Flag,
@@ -25,6 +25,7 @@ from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
 from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState, ReplicaState
+from pipeline_core.validation.fields import EMPTY
 from pipeline_core.validation.texts import shown
 
 MAX_TEXT = 255
@@ -100,6 +101,7 @@ class _Job(BodyField, fields.Nested):
     ) -> Any:
         if not isinstance(value, dict):
             raise invalid(f"must be an object, not {shown(value)}")
+        refuse_unstorable(value)
         own, kind = value.get("kind"), (data or {}).get("jobKind")
         if own in EMPTY:
             raise ValidationError({"kind": invalid(self.lacking, MissingParameter).messages})

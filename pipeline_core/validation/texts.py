@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from pipeline_core.validation.errors import Path, join_path
+
+UNSTORABLE = "must not contain NUL characters or lone surrogates"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _PRINTABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -23,6 +27,20 @@ _KINDS: tuple[tuple[type, str], ...] = (
 def storable(text: str) -> bool:
     """Whether PostgreSQL can keep the text: it has neither NUL characters nor lone surrogates."""
     return not _UNSTORABLE.search(text)
+
+
+def unstorable(value: object) -> Iterator[str]:
+    """The paths in a JSON value of all texts that are not storable, names of fields among them."""
+    rest: list[tuple[Path, object]] = [((), value)]
+    while rest:
+        path, value = rest.pop()
+        if isinstance(value, str) and not storable(value):
+            yield join_path("", *path)
+        elif isinstance(value, list):
+            rest.extend(((*path, index), item) for index, item in enumerate(value))
+        elif isinstance(value, dict):
+            yield from (join_path("", *path, name) for name in value if not storable(name))
+            rest.extend(((*path, name), item) for name, item in value.items())
 
 
 def header_value(text: str) -> bool:

@@ -15,8 +15,8 @@ from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
 from pipeline_core.flows.states import RunState
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.fields import FieldReader
 from pipeline_core.validation.texts import shown
 
 TEMPLATE_KEYS = ("job_templete", "job_template")
@@ -115,9 +115,9 @@ def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
     if not isinstance(pipeline, dict):
         problems.add(join_path(path, "pipeline"), f"must be an object, not {shown(pipeline)}")
         return None
-    body = Body(pipeline, ValidationErrors(), join_path(path, "pipeline"))
-    flow = _flow(body, tasks)
-    collect_errors(body.finish, problems)
+    fields = FieldReader(pipeline, ValidationErrors(), join_path(path, "pipeline"))
+    flow = _flow(fields, tasks)
+    collect_errors(fields.finish, problems)
     return flow
 
 
@@ -140,78 +140,82 @@ def read_alert_states(text: str) -> frozenset[RunState]:
     return frozenset(ALERT_STATES[name.lower()] for name in names)
 
 
-def _flow(body: Body, tasks: Mapping[str, Task]) -> Flow:
-    body.ignore("parameter", "expand")
-    timezone = _read(body, "timezone", check_timezone, "UTC")
+def _flow(fields: FieldReader, tasks: Mapping[str, Task]) -> Flow:
+    fields.ignore("parameter", "expand")
+    timezone = _read(fields, "timezone", check_timezone, "UTC")
     return Flow(
-        name=_read(body, "name", check_flow_name, "", required=True),
-        describe=body.text("describe"),
-        project=body.text("project") or "public",
-        global_env=body.text("global_env"),
+        name=_read(fields, "name", check_flow_name, "", required=True),
+        describe=fields.text("describe"),
+        project=fields.text("project") or "public",
+        global_env=fields.text("global_env"),
         tasks=tasks,
-        dag=_dag(body, tasks),
-        schedule=_schedule(body, timezone),
+        dag=_dag(fields, tasks),
+        schedule=_schedule(fields, timezone),
         timezone=timezone,
-        backfill_start=_read(body, "cronjob_start_time", lambda text: read_instant(text, timezone), None),
-        depends_on_past=_flag(body, "depends_on_past", False),
-        catchup=_flag(body, "catchup", True),
-        fail_fast=_flag(body, "failFast", True),
-        parallelism=_count(body, "parallelism", 10, 1),
-        max_active_runs=_count(body, "max_active_runs", 1, 1),
-        max_manual_runs=_count(body, "max_manual_runs", 10, 1),
-        expired_limit=_count(body, "expired_limit", 0),
-        alert_states=_read(body, "alert_status", read_alert_states, frozenset()),
-        alert_users=tuple(word.strip() for word in body.text("alert_user").split(",") if word.strip()),
+        backfill_start=_read(fields, "cronjob_start_time", lambda text: read_instant(text, timezone), None),
+        depends_on_past=_flag(fields, "depends_on_past", False),
+        catchup=_flag(fields, "catchup", True),
+        fail_fast=_flag(fields, "failFast", True),
+        parallelism=_count(fields, "parallelism", 10, 1),
+        max_active_runs=_count(fields, "max_active_runs", 1, 1),
+        max_manual_runs=_count(fields, "max_manual_runs", 10, 1),
+        expired_limit=_count(fields, "expired_limit", 0),
+        alert_states=_read(fields, "alert_status", read_alert_states, frozenset()),
+        alert_users=tuple(word.strip() for word in fields.text("alert_user").split(",") if word.strip()),
     )
 
 
-def _schedule(body: Body, timezone: str) -> Schedule | None:
-    kind = body.text(
+def _schedule(fields: FieldReader, timezone: str) -> Schedule | None:
+    kind = fields.text(
         "schedule_type", check=lambda text: None if text in ("once", "crontab") else "must be once or crontab"
     )
-    schedule = _read(body, "cron_time", lambda text: Schedule(text, timezone), None)
-    if kind == "crontab" and not body.text("cron_time"):
-        body.add_error("cron_time", "is required where schedule_type is crontab", MissingParameter)
+    schedule = _read(fields, "cron_time", lambda text: Schedule(text, timezone), None)
+    if kind == "crontab" and not fields.text("cron_time"):
+        fields.add_error("cron_time", "is required where schedule_type is crontab", MissingParameter)
     return schedule if kind == "crontab" else None
 
 
-def _dag(body: Body, tasks: Mapping[str, Task]) -> Dag:
-    raw = body.value("dag_json")
+def _dag(fields: FieldReader, tasks: Mapping[str, Task]) -> Dag:
+    raw = fields.value("dag_json")
     nodes = {} if raw in (None, "") else raw
     if not isinstance(nodes, dict):
-        body.add_error("dag_json", f"must be an object of tasks, not {shown(nodes)}")
+        fields.add_error("dag_json", f"must be an object of tasks, not {shown(nodes)}")
         return Dag({})
     upstream: dict[str, list[str]] = {}
     edges = 0
     for name, node in nodes.items():
-        names = _upstream(body, name, node)
+        names = _upstream(fields, name, node)
         edges += len(names)
         if edges > MAX_EDGES:
-            body.add_error("dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most")
+            fields.add_error(
+                "dag_json", f"has more than {MAX_EDGES} names of tasks under `upstream`, which is the most"
+            )
             return Dag({})
         if identity(name) not in tasks:
-            body.add_error(("dag_json", name), f"is a node without a task; there is no task {shown(name)}")
+            fields.add_error(("dag_json", name), f"is a node without a task; there is no task {shown(name)}")
         elif identity(name) in upstream:
-            body.add_error(("dag_json", name), "is there twice, as names of tasks agree in lower case with `-` for `_`")
+            fields.add_error(
+                ("dag_json", name), "is there twice, as names of tasks agree in lower case with `-` for `_`"
+            )
         for other in names:
             if identity(other) not in tasks:
-                body.add_error(
+                fields.add_error(
                     ("dag_json", name, "upstream"), f"names {shown(other)} upstream of {shown(name)}, which is no task"
                 )
         upstream[identity(name)] = [identity(other) for other in names if identity(other) in tasks]
     try:
         return Dag.of({key: upstream.get(key, []) for key in tasks})
     except NotationError as error:
-        body.add_error("dag_json", str(error))
+        fields.add_error("dag_json", str(error))
         return Dag({})
 
 
-def _upstream(body: Body, name: str, node: object) -> list[str]:
+def _upstream(fields: FieldReader, name: str, node: object) -> list[str]:
     names = node.get("upstream") if isinstance(node, dict) else None
     if not isinstance(node, dict) or node.keys() - {"upstream"}:
-        body.add_error(("dag_json", name), f'must be an object as {{"upstream": ["a", "b"]}}, not {shown(node)}')
+        fields.add_error(("dag_json", name), f'must be an object as {{"upstream": ["a", "b"]}}, not {shown(node)}')
     elif names is not None and not (isinstance(names, list) and all(isinstance(other, str) for other in names)):
-        body.add_error(("dag_json", name, "upstream"), f"must be a list of names of tasks, not {shown(names)}")
+        fields.add_error(("dag_json", name, "upstream"), f"must be a list of names of tasks, not {shown(names)}")
     else:
         return names or []
     return []
@@ -229,45 +233,45 @@ def _tasks(raw: object, problems: ValidationErrors, path: str) -> dict[str, Task
         if not isinstance(item, dict):
             problems.add(join_path(path, index), f"must be an object, not {shown(item)}")
             continue
-        body = Body(item, ValidationErrors(), join_path(path, index))
-        task = _task(body)
+        fields = FieldReader(item, ValidationErrors(), join_path(path, index))
+        task = _task(fields)
         if task.name and task.key in tasks:
             other = tasks[task.key].name
-            body.add_error(
+            fields.add_error(
                 "name", f"is {shown(task.name)}, the same as {shown(other)}: they agree in lower case with `-` for `_`"
             )
         tasks.setdefault(task.key, task)
-        collect_errors(body.finish, problems)
+        collect_errors(fields.finish, problems)
     return tasks
 
 
-def _task(body: Body) -> Task:
-    name = _read(body, "name", check_name, "", required=True)
-    templates = [text for key in TEMPLATE_KEYS if (text := body.text(key))]
+def _task(fields: FieldReader) -> Task:
+    name = _read(fields, "name", check_name, "", required=True)
+    templates = [text for key in TEMPLATE_KEYS if (text := fields.text(key))]
     if len(templates) != 1:
-        body.add_error(
+        fields.add_error(
             TEMPLATE_KEYS[0], f"(or {TEMPLATE_KEYS[1]}) is required, and only one of the two", MissingParameter
         )
-    args = body.value("args")
+    args = fields.value("args")
     if not isinstance(args, dict | None):
-        body.add_error("args", f"must be an object, not {shown(args)}")
+        fields.add_error("args", f"must be an object, not {shown(args)}")
     return Task(
         name=name,
-        label=body.text("label"),
+        label=fields.text("label"),
         template=templates[0] if templates else "",
         args=args if isinstance(args, dict) else {},
-        env=body.text("env"),
-        command=body.text("command"),
-        working_dir=body.text("working_dir", check=_directory_problem),
-        volume_mount=body.text("volume_mount"),
-        node_selector=body.text("node_selector"),
-        resource_cpu=body.value("resource_cpu"),
-        resource_memory=body.value("resource_memory"),
-        resource_gpu=body.value("resource_gpu"),
-        resource_rdma=body.value("resource_rdma"),
-        retry=_count(body, "retry", 0),
-        timeout=_count(body, "timeout", 0),
-        skip=_flag(body, "skip", False),
+        env=fields.text("env"),
+        command=fields.text("command"),
+        working_dir=fields.text("working_dir", check=_directory_problem),
+        volume_mount=fields.text("volume_mount"),
+        node_selector=fields.text("node_selector"),
+        resource_cpu=fields.value("resource_cpu"),
+        resource_memory=fields.value("resource_memory"),
+        resource_gpu=fields.value("resource_gpu"),
+        resource_rdma=fields.value("resource_rdma"),
+        retry=_count(fields, "retry", 0),
+        timeout=_count(fields, "timeout", 0),
+        skip=_flag(fields, "skip", False),
     )
 
 
@@ -276,38 +280,38 @@ def _directory_problem(text: str) -> str | None:
     return None if text.strip().startswith(("/", "{{")) else f"must be an absolute path, not {shown(text)}"
 
 
-def _read(body: Body, name: str, reader: Any, default: Any, *, required: bool = False) -> Any:
+def _read(fields: FieldReader, name: str, reader: Any, default: Any, *, required: bool = False) -> Any:
     """What `reader` makes of a text; `default` when there is none or it is wrong."""
-    text = body.text(name, required=required)
+    text = fields.text(name, required=required)
     if not text.strip():
         return default
     try:
         return reader(text)
     except NotationError as error:
-        body.add_error(name, str(error))
+        fields.add_error(name, str(error))
         return default
 
 
-def _count(body: Body, name: str, default: int, least: int = 0) -> int:
+def _count(fields: FieldReader, name: str, default: int, least: int = 0) -> int:
     """A whole number, which may be given as text."""
-    value = _whole(body.value(name))
+    value = _whole(fields.value(name))
     if value in (None, ""):
         return default
     text = str(value).strip()
     if isinstance(value, bool) or not isinstance(value, str | int) or not _DIGITS.fullmatch(text) or int(text) < least:
-        body.add_error(name, f"must be a whole number from {least} to {_MOST - 1}, not {shown(value)}")
+        fields.add_error(name, f"must be a whole number from {least} to {_MOST - 1}, not {shown(value)}")
         return default
     return int(text)
 
 
-def _flag(body: Body, name: str, default: bool) -> bool:
+def _flag(fields: FieldReader, name: str, default: bool) -> bool:
     """True or false, which may be given as text or as 1 or 0."""
-    value = _whole(body.value(name))
+    value = _whole(fields.value(name))
     if value in (None, ""):
         return default
     word = str(value).lower()
     if word not in ("true", "false", "1", "0"):
-        body.add_error(name, f"must be true or false, not {shown(value)}")
+        fields.add_error(name, f"must be true or false, not {shown(value)}")
     return word in ("true", "1")
 
 

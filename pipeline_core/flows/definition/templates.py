@@ -16,8 +16,8 @@ from pipeline_core.flows.notation.environment import read_lines
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.mounts import read_mounts
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.fields import FieldReader
 from pipeline_core.validation.texts import shown
 
 CUSTOMIZE = "customize"
@@ -167,31 +167,31 @@ def read_templates(raw: object, site: Site) -> dict[str, Template]:
 
 
 def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationErrors) -> Template:
-    body = Body(raw, ValidationErrors(), join_path("", name))
-    body.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
-    own = body.text("job_template_name", required=True, check=_name_problem)
+    fields = FieldReader(raw, ValidationErrors(), join_path("", name))
+    fields.ignore(*_UNUSED, *(f"job_template_{word}" for word in _UNUSED_OF_TEMPLATE))
+    own = fields.text("job_template_name", required=True, check=_name_problem)
     if own and canonical_name(own) != canonical_name(name):
-        body.add_error("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
+        fields.add_error("job_template_name", f"must agree with the key {shown(name)}, not be {shown(own)}")
     behaviour = BUILT_IN_BEHAVIOURS.get(canonical_name(name))
-    expand = body.value("job_template_expand") or {}
+    expand = fields.value("job_template_expand") or {}
     if not isinstance(expand, dict):
-        body.add_error("job_template_expand", f"must be an object, not {shown(expand)}")
+        fields.add_error("job_template_expand", f"must be an object, not {shown(expand)}")
         expand = {}
-    image = body.text("image_name")
-    groups = body.value("job_template_args")
-    arguments = read_arguments({} if groups in (None, "") else groups, body.errors, body.path("job_template_args"))
-    env = _environment(body)
-    command = _command(body)
+    image = fields.text("image_name")
+    groups = fields.value("job_template_args")
+    arguments = read_arguments({} if groups in (None, "") else groups, fields.errors, fields.path("job_template_args"))
+    env = _environment(fields)
+    command = _command(fields)
     own_fields: dict[str, Any] = {
         "command": command,
-        "workdir": body.text("job_template_workdir"),
-        "volume": body.text("job_template_volume", check=lambda text: _volume_problem(text, site)),
-        "account": body.text("job_template_account"),
-        "privileged": body.flag("job_template_privileged"),
+        "workdir": fields.text("job_template_workdir"),
+        "volume": fields.text("job_template_volume", check=lambda text: _volume_problem(text, site)),
+        "account": fields.text("job_template_account"),
+        "privileged": fields.flag("job_template_privileged"),
     }
     if not image and behaviour is None and not any(word.lstrip("-") == "images" for word in arguments):
-        body.add_error("image_name", "is required where no argument names the image", MissingParameter)
-    collect_errors(body.finish, problems)
+        fields.add_error("image_name", "is required where no argument names the image", MissingParameter)
+    collect_errors(fields.finish, problems)
     shared: dict[str, Any] = {"name": name, "image": image, "env": env, "expand": expand, "arguments": arguments}
     # An import of a built-in name changes neither what it does nor how it is started.
     return Template(**shared, behaviour=behaviour) if behaviour else Template(**shared, **own_fields)
@@ -210,19 +210,19 @@ def _volume_problem(text: str, site: Site) -> str | None:
     return None
 
 
-def _command(body: Body) -> tuple[str, ...]:
+def _command(fields: FieldReader) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(body.text("job_template_command")))
+        return tuple(shlex.split(fields.text("job_template_command")))
     except ValueError as error:
-        body.add_error("job_template_command", f"must be words as a shell reads them ({error})")
+        fields.add_error("job_template_command", f"must be words as a shell reads them ({error})")
         return ()
 
 
-def _environment(body: Body) -> dict[str, str]:
+def _environment(fields: FieldReader) -> dict[str, str]:
     try:
-        return read_lines(body.text("job_template_env"))
+        return read_lines(fields.text("job_template_env"))
     except NotationError as error:
-        body.add_error("job_template_env", str(error))
+        fields.add_error("job_template_env", str(error))
         return {}
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import re2
 
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors, join_path
+from pipeline_core.validation.fields import FieldReader
 from pipeline_core.validation.texts import shown
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -58,30 +58,30 @@ def _argument(name: str, spec: object, problems: ValidationErrors, path: str) ->
     if not isinstance(spec, dict):
         problems.add(path, f"must be an object, not {shown(spec)}")
         return Argument(name=name)
-    body = Body(spec, ValidationErrors(), path)
-    body.ignore("label", "describe", "placeholder")
-    kind = body.text("type", default="str", check=lambda text: _one_of(text, TYPES)) or "str"
+    fields = FieldReader(spec, ValidationErrors(), path)
+    fields.ignore("label", "describe", "placeholder")
+    kind = fields.text("type", default="str", check=lambda text: _one_of(text, TYPES)) or "str"
     argument = Argument(
         name=name,
         type=kind,
-        item_type=body.text("item_type", default="str") or "str",
-        require=_switch(body, "require"),
-        choice=_choice(body),
-        range=_range(body),
-        default=body.value("default"),
-        editable=_switch(body, "editable"),
-        regex=body.text("regex", check=_regex_problem),
+        item_type=fields.text("item_type", default="str") or "str",
+        require=_switch(fields, "require"),
+        choice=_choice(fields),
+        range=_range(fields),
+        default=fields.value("default"),
+        editable=_switch(fields, "editable"),
+        regex=fields.text("regex", check=_regex_problem),
         sub_args={
-            sub: _argument(sub, inner, body.errors, join_path(path, "sub_args", sub))
-            for sub, inner in _object(body, "sub_args").items()
+            sub: _argument(sub, inner, fields.errors, join_path(path, "sub_args", sub))
+            for sub, inner in _object(fields, "sub_args").items()
         },
     )
     try:
-        if not body.errors and not _has_variables(argument.default) and argument.default not in (None, ""):
+        if not fields.errors and not _has_variables(argument.default) and argument.default not in (None, ""):
             check_value(argument, argument.default)
     except NotationError as error:
-        body.add_error("default", str(error))
-    collect_errors(body.finish, problems)
+        fields.add_error("default", str(error))
+    collect_errors(fields.finish, problems)
     return argument
 
 
@@ -89,30 +89,30 @@ def _one_of(text: str, known: Mapping[str, Any]) -> str | None:
     return None if text in known else f"must be one of {', '.join(known)}"
 
 
-def _switch(body: Body, name: str) -> bool:
-    value = body.value(name)
+def _switch(fields: FieldReader, name: str) -> bool:
+    value = fields.value(name)
     if value not in (None, 0, 1):
-        body.add_error(name, f"must be 0 or 1, not {shown(value)}")
+        fields.add_error(name, f"must be 0 or 1, not {shown(value)}")
     return value is None or bool(value)
 
 
-def _choice(body: Body) -> tuple[str, ...]:
-    value = body.value("choice")
+def _choice(fields: FieldReader) -> tuple[str, ...]:
+    value = fields.value("choice")
     if value in (None, ""):
         return ()
     if not isinstance(value, list) or not all(map(_is_scalar, value)):
-        body.add_error("choice", f"must be a list of texts and numbers, not {shown(value)}")
+        fields.add_error("choice", f"must be a list of texts and numbers, not {shown(value)}")
         return ()
     return tuple(map(_word, value))
 
 
-def _range(body: Body) -> tuple[float | None, float | None]:
-    text = body.text("range")
+def _range(fields: FieldReader) -> tuple[float | None, float | None]:
+    text = fields.text("range")
     if not text.strip():
         return None, None
     ends = [_number(part.strip()) if part.strip() else None for part in text.split(",")]
     if len(ends) != 2 or any(end is not None and not math.isfinite(end) for end in ends):
-        body.add_error("range", f'must be a least value and a bound, as "0,10", not {shown(text)}')
+        fields.add_error("range", f'must be a least value and a bound, as "0,10", not {shown(text)}')
         return None, None
     return ends[0], ends[1]
 
@@ -125,12 +125,12 @@ def _regex_problem(text: str) -> str | None:
     return None
 
 
-def _object(body: Body, name: str) -> dict[str, Any]:
-    value = body.value(name)
+def _object(fields: FieldReader, name: str) -> dict[str, Any]:
+    value = fields.value(name)
     if value in (None, ""):
         return {}
     if not isinstance(value, dict):
-        body.add_error(name, f"must be an object, not {shown(value)}")
+        fields.add_error(name, f"must be an object, not {shown(value)}")
         return {}
     return value
 

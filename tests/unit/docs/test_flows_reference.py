@@ -23,8 +23,8 @@ from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_inst
 from pipeline_core.flows.notation.variables import ATTRIBUTES
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.taskset import results
-from pipeline_core.validation.body import Body
 from pipeline_core.validation.errors import ValidationErrors
+from pipeline_core.validation.fields import FieldReader
 from tests.unit.flows.flow_cases import site
 
 PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()
@@ -145,8 +145,8 @@ def test_every_type_of_metric_is_documented_with_its_fields() -> None:
 
 def test_bodies_list_the_fields_that_they_know() -> None:
     """What these tests read the lists of fields from."""
-    body = Body({"?": 1}, ValidationErrors())
-    body.text("a")
+    fields = FieldReader({"?": 1}, ValidationErrors())
+    fields.text("a")
     with pytest.raises(PipelineError) as caught:
-        body.finish()
+        fields.finish()
     assert known(caught.value.errors['["?"]']) == {"a"}

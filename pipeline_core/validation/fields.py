@@ -1,26 +1,39 @@
-"""Objects of import documents, read field by field: checked values or clear errors come out.
+"""Fields of JSON objects: the rules that request bodies and import documents share, and the reader of the latter.
 
-Bodies of requests are read by the schemas of the API.
+Request bodies are read by the schemas of the API.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.validation.errors import Path, ValidationErrors, join_path
-from pipeline_core.validation.texts import shown
+from pipeline_core.validation.texts import UNSTORABLE, shown, storable
 
 ECHOED = frozenset({"key", "sequence", "effectiveJobSelector", "createdAt", "updatedAt"})
 """Fields that older clients send, or send back from an answer; they are ignored wherever nothing reads them."""
+
+EMPTY: tuple[object, ...] = (None, "", [], {})
+"""What counts as not given where something is required."""
+
+REQUIRED = "is required and may not be empty"
 
 Check = Callable[[str], str | None]
 """What is wrong with a text ("must be …"), or None."""
 
 
-class Body:
-    """A JSON object of an import document.
+def unknown_fields(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """What is wrong with each field that there is not, by its name."""
+    names = sorted(known)
+    text = f"is no field here; there are {', '.join(names)}"
+    unknown = (name for name in given if name not in names and name not in ECHOED)
+    return {name: text if storable(name) else UNSTORABLE for name in unknown}
+
+
+class FieldReader:
+    """Reads a JSON object of an import document field by field.
 
     Each method reads one field and gives a value of the promised type, a harmless one when something is wrong with it.
     Call `finish` before any of the values is used: it raises what was found, fields that nobody read among it.
@@ -67,8 +80,8 @@ class Body:
         """Whatever stands there; None when nothing does."""
         self._known.add(name)
         value = self._fields.get(name)
-        if required and value in (None, "", [], {}):
-            self.add_error(name, "is required and may not be empty", MissingParameter)
+        if required and value in EMPTY:
+            self.add_error(name, REQUIRED, MissingParameter)
             return None
         return value
 
@@ -78,11 +91,6 @@ class Body:
 
     def finish(self) -> None:
         """Raises MissingParameter or WrongParameter, by what was found first, when anything is wrong."""
-        self._refuse_unknown()
+        for name, text in unknown_fields(self._fields, self._known).items():
+            self.add_error(name, text)
         self.errors.raise_any()
-
-    def _refuse_unknown(self) -> None:
-        for name in self._fields:
-            if name not in self._known and name not in ECHOED:
-                known = ", ".join(sorted(self._known))
-                self.add_error(name, f"is no field here; there are {known}")
