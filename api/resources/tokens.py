@@ -114,5 +114,5 @@ def token_list(call: Call) -> Page:
     """Tokens, without their values"""
     limit, offset = paging.limit_and_offset(call.query)
     with transaction() as session:
-        found, total = tokens.listing(session, limit=limit, offset=offset)
+        found, total = tokens.listing(session, limit=limit, offset=offset, actor=call.actor)
     return paging.page(found, total, call.query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from pipeline_core.auth.actor import ADMIN
 from pipeline_core.auth.privileges import NAMES, Privilege
 from pipeline_core.auth.tokens import TokenDefinition, TokenReference
 from pipeline_core.common.clock import now, parse_rfc3339
-from pipeline_core.validation.texts import shown
+from pipeline_core.validation.texts import CLEAN_NAME, clean_name, shown
 
 
 class AdminBody(BodySchema):
@@ -56,7 +57,12 @@ class FutureTimestamp(Text):
 
 
 def _forwho_error(text: str) -> str | None:
-    return f'must be somebody else: "{ADMIN}" is the one with the password' if text == ADMIN else None
+    if not clean_name(text):
+        return "must have no control or direction characters and no white space around it"
+    # As people read it: `Admin`, and letters that only look different to a computer.
+    if unicodedata.normalize("NFKC", text).casefold() == ADMIN:
+        return f'must be somebody else: "{ADMIN}" is the one with the password'
+    return None
 
 
 def _privileges() -> Items:
@@ -73,7 +79,10 @@ class TokenBody(BodySchema):
 
     privileges = _privileges()
     forwho = Text(
-        required=True, validate=between(1, 255), check=_forwho_error, metadata={"description": "Not `admin`."}
+        required=True,
+        validate=between(1, 255),
+        check=_forwho_error,
+        metadata={"pattern": CLEAN_NAME, "description": "Not `admin`, in any case."},
     )
     note = Text()
     ownOnly = Boolean(default=False, metadata={"description": "Only jobs whose user is `forwho`."})

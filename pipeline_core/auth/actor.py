@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.errors import Forbidden
@@ -14,8 +15,9 @@ ADMIN = "admin"
 class Actor:
     """The bearer of a token, or the admin, or the service itself (`SYSTEM`).
 
-    `name` is the token's `forwho`. An `own_only` actor sees only what belongs to the user of that name. `address` and
-    `request_id` say where the request came from, for the audit log.
+    `name` is the token's `forwho`. An `own_only` actor sees only what belongs to the user of that name. Tokens that it creates are
+    valid no longer than until `expires_at`, if that is set. `address` and `request_id` say where the request came from, for
+    the audit log.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Actor:
     privileges: frozenset[Privilege] = frozenset()
     admin: bool = False
     own_only: bool = False
+    expires_at: datetime | None = None
     address: str = ""
     request_id: str = ""
 
@@ -30,7 +33,7 @@ class Actor:
         return self.admin or privilege in self.privileges
 
     def sees(self, user_id: str) -> bool:
-        """Whether jobs of this user are this actor's business."""
+        """Whether jobs, runs, deliveries and tokens of this user are this actor's business."""
         return not self.own_only or user_id == self.name
 
     def require(self, privilege: Privilege) -> None:

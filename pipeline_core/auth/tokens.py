@@ -1,6 +1,6 @@
 """Tokens and the admin's password: authenticating by them, and changing them.
 
-Privileges are the caller's to check; that nobody grants what they do not hold is checked here.
+Privileges are the caller's to check. That nobody grants what they do not hold, or to whom they may not, is checked here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit, password
-from pipeline_core.auth.actor import ADMIN, Actor
+from pipeline_core.auth.actor import ADMIN, SYSTEM, Actor
 from pipeline_core.auth.audit import Action
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now, rfc3339
@@ -35,9 +35,18 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 # Every request asks one of these: columns of tables, not objects, and built once.
 _TOKENS = table(Token)
 _VALID = select(
-    _TOKENS.c.id, _TOKENS.c.hash, _TOKENS.c.forwho, _TOKENS.c.privileges, _TOKENS.c.own_only, _TOKENS.c.last_used_at
+    _TOKENS.c.id,
+    _TOKENS.c.hash,
+    _TOKENS.c.forwho,
+    _TOKENS.c.privileges,
+    _TOKENS.c.own_only,
+    _TOKENS.c.expires_at,
+    _TOKENS.c.last_used_at,
 ).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
 _PASSWORD = select(table(AdminPassword).c.hash)
+
+_BY_NAME = frozenset({Privilege.WRITE_FEATURE})
+"""What these allow depends on the bearer's name: features belong to the `forwho` that registered them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +84,7 @@ def authenticate(database: Session | Connection, value: str, *, address: str = "
                 token_id=token.id,
                 privileges=frozenset(map(Privilege, token.privileges)),
                 own_only=token.own_only,
+                expires_at=token.expires_at,
                 address=address,
                 request_id=request_id,
             )
@@ -95,6 +105,25 @@ def require_may_create(definition: TokenDefinition, actor: Actor) -> None:
     require_grantable(definition.privileges, actor)
     if actor.own_only and not (definition.own_only and definition.forwho == actor.name):
         raise Forbidden(f"An ownOnly token can create only ownOnly tokens for {shown(actor.name)}.")
+    _require_own_name(definition.privileges, definition.forwho, actor)
+    if _outlives(definition.expires_at, actor):
+        raise Forbidden(
+            f"This token expires at {rfc3339(actor.expires_at)}, so that it can create none that is valid for longer: "
+            "give expiresAt, no later than that."
+        )
+
+
+def _require_own_name(privileges: Iterable[str], forwho: str, actor: Actor) -> None:
+    personal = _BY_NAME.intersection(privileges)
+    if personal and forwho != actor.name and not actor.admin:
+        raise Forbidden(
+            f"Only the admin may create or change tokens of others with {', '.join(sorted(personal))}: "
+            f"the bearer would own the features of {shown(forwho)}."
+        )
+
+
+def _outlives(expires_at: datetime | None, actor: Actor) -> bool:
+    return actor.expires_at is not None and (expires_at is None or expires_at > actor.expires_at)
 
 
 def create(session: Session, definition: TokenDefinition, actor: Actor) -> tuple[str, str]:
@@ -125,21 +154,28 @@ def change_privileges(
     token = _find(session, reference)
     if actor.own_only and not (token.own_only and token.forwho == actor.name):
         raise Forbidden("An ownOnly token can change only ownOnly tokens of the same user.")
+    _require_own_name({*privileges, *token.privileges}, token.forwho, actor)
+    if _outlives(token.expires_at, actor) and not set(privileges) <= set(token.privileges):
+        raise Forbidden("A token that expires can add no privileges to one that is valid for longer.")
     before = _payload(token)
     token.privileges = list(privileges)
     audit.record(session, actor, Action.TOKEN_CHANGE, token.id, before=before, after=_payload(token))
 
 
 def delete(session: Session, reference: TokenReference, actor: Actor) -> None:
-    """Revoke a token. Raises NotFound."""
+    """Revoke a token. Raises Forbidden and NotFound."""
     token = _find(session, reference)
+    if not actor.sees(token.forwho):
+        raise Forbidden("An ownOnly token can revoke only tokens of the same user.")
     audit.record(session, actor, Action.TOKEN_DELETE, token.id, before=_payload(token))
     session.delete(token)
 
 
-def listing(session: Session, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """A page of the tokens, the newest first, and how many there are (`count_up_to`)."""
+def listing(session: Session, *, limit: int, offset: int, actor: Actor = SYSTEM) -> tuple[list[dict[str, Any]], int]:
+    """A page of the tokens that `actor` sees, the newest first, and how many there are (`count_up_to`)."""
     query = select(Token)
+    if actor.own_only:
+        query = query.where(Token.forwho == actor.name)
     page = session.scalars(query.order_by(Token.created_at.desc(), Token.id).limit(limit).offset(offset))
     return [_payload(token) for token in page], count_up_to(session, query)
 

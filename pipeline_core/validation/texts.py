@@ -11,6 +11,10 @@ from pipeline_core.validation.errors import Path, join_path
 UNSTORABLE = "must not contain NUL characters or lone surrogates"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_DISGUISE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+CLEAN_NAME = rf"^[^\s{_DISGUISE}]([^{_DISGUISE}]*[^\s{_DISGUISE}])?$"
+"""What `clean_name` asks for, as a pattern for the OpenAPI document."""
+_CLEAN_NAME = re.compile(CLEAN_NAME.replace("$", r"\Z"))
 _PRINTABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -41,6 +45,11 @@ def unstorable(value: object) -> Iterator[str]:
         elif isinstance(value, dict):
             yield from (join_path("", *path, name) for name in value if not storable(name))
             rest.extend(((*path, name), item) for name, item in value.items())
+
+
+def clean_name(text: str) -> bool:
+    """Whether the text reads as what it is: without control and direction characters, and without outer white space."""
+    return _CLEAN_NAME.match(text) is not None
 
 
 def header_value(text: str) -> bool:

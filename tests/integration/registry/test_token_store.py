@@ -231,6 +231,45 @@ def test_a_token_that_sees_only_its_own_changes_only_such_tokens_of_its_user() -
                     change_privileges(session, {"id": id, "privileges": ["write_job"]}, actor)
 
 
+def test_a_token_that_sees_only_its_own_lists_and_revokes_those_of_its_user_alone() -> None:
+    actor = Actor(name="bob", privileges=frozenset(Privilege), own_only=True)
+    value, theirs = create(forwho="eve")
+    _, own = create()
+    with transaction() as session:
+        found, total = tokens.listing(session, limit=9, offset=0, actor=actor)
+        assert ([shown["id"] for shown in found], total) == ([own], 1)
+        for reference in (TokenReference(id=theirs), TokenReference(value=value)):
+            with pytest.raises(Forbidden, match="of the same user"):
+                tokens.delete(session, reference, actor)
+        tokens.delete(session, TokenReference(id=own), actor)
+    assert known(value)
+
+
+@pytest.mark.parametrize(("before", "after"), [("read_job", "write_feature"), ("write_feature", "read_job")])
+def test_only_the_admin_changes_a_token_that_owns_the_features_of_somebody_else(before: str, after: str) -> None:
+    actor = Actor(name="alice", privileges=frozenset(Privilege))
+    _, theirs = create(privileges=[before])
+    _, own = create(privileges=[before], forwho="alice")
+    with transaction() as session:
+        with pytest.raises(Forbidden, match="Only the admin"):
+            change_privileges(session, {"id": theirs, "privileges": [after]}, actor)
+        change_privileges(session, {"id": own, "privileges": [after]}, actor)
+        change_privileges(session, {"id": theirs, "privileges": [after]}, ADMIN)
+
+
+def test_a_token_that_expires_adds_no_privileges_to_one_that_is_valid_for_longer() -> None:
+    value, _ = create(privileges=["write_token", "read_job", "write_job"], expiresAt="2100-01-01T00:00:00Z")
+    actor = authenticate(value)
+    _, longer = create()
+    _, shorter = create(expiresAt="2099-01-01T00:00:00Z")
+    more = ["read_job", "write_job"]
+    with transaction() as session:
+        with pytest.raises(Forbidden, match="valid for longer"):
+            change_privileges(session, {"id": longer, "privileges": more}, actor)
+        change_privileges(session, {"id": longer, "privileges": ["read_job"]}, actor)
+        change_privileges(session, {"id": shorter, "privileges": more}, actor)
+
+
 def test_tokens_are_listed_without_their_values_the_newest_first() -> None:
     value, first = create(note="n", expiresAt="2100-01-01T00:00:00+01:00")
     _, second = create()

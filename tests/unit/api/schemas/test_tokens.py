@@ -88,6 +88,14 @@ def test_a_required_field_lacks(field: str, value: Any) -> None:
         ("forwho", 1),
         ("forwho", "x" * 256),
         ("forwho", "admin"),
+        ("forwho", "Admin"),
+        ("forwho", "\uff21DMIN"),
+        ("forwho", " bob"),
+        ("forwho", "bob\n"),
+        ("forwho", "bob\u00a0"),
+        ("forwho", "bob\r\neve"),
+        ("forwho", "bob\x85eve"),
+        ("forwho", "\u202eadmin"),
         ("forwho", "\x00"),
         ("note", 1),
         ("ownOnly", "yes"),
@@ -137,3 +145,26 @@ def test_a_token_is_meant_by_value_or_by_id() -> None:
         read_reference(None)
     with pytest.raises(WrongParameter, match="privileges"):
         read_reference({"id": "i", "privileges": []})
+
+
+@pytest.mark.parametrize("forwho", ["bob", "Bob Smith", "administrator", "b", "Zo\u00eb", "ada@example.com"])
+def test_other_names_are_fine(forwho: str) -> None:
+    assert read_token({"privileges": ["read_job"], "forwho": forwho}, ADMIN).forwho == forwho
+
+
+def test_only_the_admin_makes_a_token_that_owns_the_features_of_somebody_else() -> None:
+    actor = Actor(name="alice", privileges=frozenset(Privilege))
+    assert read_token({"privileges": ["write_feature"], "forwho": "alice"}, actor)
+    assert read_token({"privileges": ["read_feature"], "forwho": "bob"}, actor)
+    assert read_token({"privileges": ["write_feature"], "forwho": "bob"}, ADMIN)
+    with pytest.raises(Forbidden, match='own the features of "bob"'):
+        read_token({"privileges": ["read_job", "register-plugin"], "forwho": "bob"}, actor)
+
+
+def test_a_token_that_expires_makes_none_that_is_valid_for_longer() -> None:
+    actor = Actor(name="alice", privileges=frozenset(Privilege), expires_at=datetime(2026, 2, 1, tzinfo=UTC))
+    raw = {"privileges": ["read_job"], "forwho": "bob"}
+    assert read_token({**raw, "expiresAt": "2026-02-01T00:00:00Z"}, actor)
+    for more in ({}, {"expiresAt": "2026-02-01T00:00:01Z"}):
+        with pytest.raises(Forbidden, match="2026-02-01T00:00:00Z"):
+            read_token({**raw, **more}, actor)
