@@ -15,9 +15,9 @@ ADMIN = "admin"
 class Actor:
     """The bearer of a token, or the admin, or the service itself (`SYSTEM`).
 
-    `name` is the token's `forwho`. An `own_only` actor sees only what belongs to the user of that name. Tokens that it creates are
-    valid no longer than until `expires_at`, if that is set. `address` and `request_id` say where the request came from, for
-    the audit log.
+    `name` is the token's `forwho`. An `own_only` actor sees only what belongs to the user of that name. Tokens that it
+    creates are valid no longer than until `expires_at`, if that is set. `address` and `request_id` say where the request
+    came from, for the audit log.
     """
 
     name: str
