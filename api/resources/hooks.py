@@ -34,6 +34,7 @@ def delivery_list(call: Call) -> Page:
             subject_id=call.query.get("jobID") or call.query.get("runID"),
             limit=limit,
             offset=offset,
+            actor=call.actor,
         )
     return paging.page(found, total, call.query)
 

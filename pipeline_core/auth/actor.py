@@ -36,6 +36,11 @@ class Actor:
         """Whether jobs, runs, deliveries and tokens of this user are this actor's business."""
         return not self.own_only or user_id == self.name
 
+    def require_may_submit_for(self, user_id: str) -> None:
+        """Raises Forbidden when jobs of this user are not this actor's to submit."""
+        if not self.sees(user_id):
+            raise Forbidden(f'This token may submit for "{self.name}" only, not for userID "{user_id}".')
+
     def require(self, privilege: Privilege) -> None:
         """Raises Forbidden when the actor lacks the privilege."""
         if not self.may(privilege):

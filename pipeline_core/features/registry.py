@@ -93,7 +93,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
 def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     """Let one plugin run before another of its type: unless it does already, it moves to just before that one.
 
-    Raises WrongParameter when one is of another type, and NotFound.
+    Raises WrongParameter when one is of another type, NotFound, and Forbidden when an own-only actor moves another's.
     """
     before_key, after_key, type = wanted.before, wanted.after, wanted.type
     registry = _lock(session)
@@ -110,6 +110,8 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     for key in (before_key, after_key):
         if key not in found:
             raise _no_plugin(key)
+    if not actor.sees(found[before_key].feature.owner):
+        raise Forbidden(f"An ownOnly token can move only plugins of features of {shown(actor.name)}.")
     former = plugins.keys_in_order(session, type)
     if former.index(before_key) < former.index(after_key):
         return

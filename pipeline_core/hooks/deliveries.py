@@ -15,12 +15,12 @@ from sqlalchemy import ColumnElement, and_, case, exists, func, insert, or_, sel
 from sqlalchemy.orm import Session, aliased
 
 from pipeline_core.auth import audit
-from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Plugin
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Job, Plugin, RunRow
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.plugins.guard import Circuit, circuit
 from pipeline_core.plugins.packet import Endpoint
@@ -214,9 +214,13 @@ def listing(
     subject_id: str | None = None,
     limit: int,
     offset: int,
+    actor: Actor = SYSTEM,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Deliveries, newest first, and how many there are (`count_up_to`). Raises WrongParameter for an unknown status."""
-    conditions: list[ColumnElement[bool]] = []
+    """Deliveries that `actor` sees, newest first, and how many there are (`count_up_to`).
+
+    Raises WrongParameter for an unknown status.
+    """
+    conditions = _visible_to(actor)
     if plugin:
         conditions.append(Delivery.plugin_key == plugin)
     if status:
@@ -235,6 +239,20 @@ def listing(
     return found, count_up_to(session, select(Delivery.id).where(*conditions))
 
 
+def _visible_to(actor: Actor) -> list[ColumnElement[bool]]:
+    """An own-only actor sees deliveries of its user's jobs and runs, and those to its user's features."""
+    if not actor.own_only:
+        return []
+    own_job = exists().where(Job.id == Delivery.subject_id, Job.user_id == actor.name)
+    own_run = exists().where(
+        RunRow.id == Delivery.subject_id, or_(RunRow.runner == actor.name, RunRow.creator == actor.name)
+    )
+    own_feature = exists().where(
+        Plugin.key == Delivery.plugin_key, Feature.id == Plugin.feature_id, Feature.owner == actor.name
+    )
+    return [or_(own_job, own_run, own_feature)]
+
+
 def _statuses(text: str) -> list[DeliveryStatus]:
     names = [name.strip().lower() for name in text.split(",")]
     unknown = [name for name in names if name not in list(DeliveryStatus)]
@@ -249,7 +267,7 @@ def _statuses(text: str) -> list[DeliveryStatus]:
 def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
     """Send a delivery again that was given up. Raises NotFound; Conflict for one that was not given up."""
     delivery = session.execute(
-        select(Delivery).where(Delivery.id == delivery_id).with_for_update()
+        select(Delivery).where(Delivery.id == delivery_id, *_visible_to(actor)).with_for_update()
     ).scalar_one_or_none()
     if delivery is None:
         raise NotFound(f"There is no delivery {shown(delivery_id)}.")
@@ -262,11 +280,14 @@ def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
 
 
 def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
-    """Send all deliveries to this subscriber again that were given up; how many. Raises NotFound."""
+    """Send all deliveries to this subscriber again that were given up, as far as `actor` sees them; how many.
+
+    Raises NotFound.
+    """
     known = session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is not None
     if not known and plugin_key != ALERTS:
         raise NotFound(f"There is no plugin {shown(plugin_key)}.")
-    count = _send_again(session, Delivery.plugin_key == plugin_key)
+    count = _send_again(session, and_(Delivery.plugin_key == plugin_key, *_visible_to(actor)))
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})
     return count
 

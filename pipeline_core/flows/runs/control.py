@@ -48,10 +48,11 @@ def _stop(session: Session, run: RunRow, actor: Actor, reason: str) -> None:
 def retry(run_id: str, actor: Actor) -> None:
     """Run the failed and stopped tasks of a run that has ended again, and the tasks that follow them.
 
-    Raises NotFound; Conflict unless the run failed or was stopped.
+    Raises NotFound; Forbidden when the jobs would be another's; Conflict unless the run failed or was stopped.
     """
     with transaction() as session:
         run = repository.lock_visible(session, run_id, actor)
+        actor.require_may_submit_for(run.runner)
         before = RunState(run.state)
         if before not in (RunState.FAILED, RunState.STOPPED):
             raise Conflict(f"The run {run_id} is {before}; only one that failed or was stopped can be retried.")
@@ -82,12 +83,14 @@ def dismiss(run_id: str, actor: Actor) -> None:
 def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason: str = "") -> None:
     """Mark a failed or waiting task as succeeded or skipped; a run that failed because of it continues.
 
-    Raises NotFound; WrongParameter for another state; Conflict when the task, or its run, is in none that allows it.
+    Raises NotFound; WrongParameter for another state; Forbidden when the jobs that follow would be another's; Conflict when
+    the task, or its run, is in none that allows it.
     """
     if state not in MARKS:
         raise WrongParameter(f"A task can be marked as {' or '.join(MARKS)}, not as {shown(str(state))}.")
     with transaction() as session:
         run = repository.lock_visible(session, run_id, actor)
+        actor.require_may_submit_for(run.runner)
         current, key = repository.read(session, run), identity(task_name)
         if key not in current.tasks:
             raise NotFound(f"The run {run_id} has no task {shown(task_name)}.")

@@ -123,7 +123,8 @@ def start(name: str, request: BackfillRequest, actor: Actor) -> dict[str, Any]:
 def act(backfill_id: str, action: BackfillOperation, actor: Actor) -> None:
     """Stop a backfill and its runs, or resume one that failed or was stopped, which retries its unsuccessful runs.
 
-    Stopping a stopped one and resuming a running one changes nothing. Raises NotFound; Conflict for one that has ended
+    Stopping a stopped one and resuming a running one changes nothing. Raises NotFound; Forbidden for resuming one that
+    submits another's jobs; Conflict for one that has ended
     otherwise, and while another backfill of the flow is running.
     """
     with transaction() as session:
@@ -143,6 +144,7 @@ def act(backfill_id: str, action: BackfillOperation, actor: Actor) -> None:
             _stop(session, backfill, actor)
             tag = audit.Action.BACKFILL_STOP
         else:
+            actor.require_may_submit_for(backfill.runner)
             _resume(session, backfill, flow)
             tag = audit.Action.BACKFILL_RESUME
         audit.record(session, actor, tag, backfill_id, before={"state": before}, after={"state": backfill.state})

@@ -40,6 +40,8 @@ def create(session: Session, raw: object, actor: Actor) -> str:
     """
     definition = _read_entry(session, raw, actor)
     if other := _by_key(session, [definition.flow.key]):
+        if not actor.sees(other[definition.flow.key].creator):
+            raise Conflict(f"The name {shown(definition.flow.name)} is taken.")
         raise Conflict(f"There is a flow {shown(other[definition.flow.key].document_key)} already; PUT replaces it.")
     _add(session, definition, actor, imported=False)
     return definition.flow.name
@@ -71,7 +73,7 @@ def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
     rows = _by_key(session, list(definitions))
     for row in rows.values():
         if not actor.sees(row.creator):
-            raise Forbidden(f"The flow {shown(row.document_key)} was created by somebody else.")
+            raise Forbidden(f"The name {shown(definitions[row.key].flow.name)} is taken.")
     for key, definition in definitions.items():
         if key in rows:
             _replace(session, rows[key], definition, definition.key, actor, imported=True)
@@ -145,10 +147,10 @@ def _read_entry(session: Session, raw: object, actor: Actor) -> FlowDefinition:
 
 
 def _creators(session: Session, actor: Actor) -> Creators:
-    """The creator of a stored flow; the actor, for a new one."""
+    """The creator of a stored flow that the actor sees; else the actor."""
 
     def creator(key: str) -> str:
-        return session.scalar(select(FlowRow.creator).where(FlowRow.key == key)) or actor.name
+        return session.scalar(select(FlowRow.creator).where(FlowRow.key == key, *_visible_to(actor))) or actor.name
 
     return creator
 

@@ -8,7 +8,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, RunRow
-from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
 from pipeline_core.flows.runs import control, creation, queries
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.states import JobState
@@ -115,6 +115,18 @@ def test_what_does_not_fit_is_refused_with_why(engine: Engine) -> None:
     engine.turn(run_id, "a", JobState.SUCCEEDED)
     with pytest.raises(Conflict, match="has succeeded; only one that has not ended can be stopped"):
         control.stop(run_id, ADMIN)
+
+
+def test_who_sees_only_their_own_does_not_let_another_s_run_submit_again(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("shared", {"a": [], "b": ["a"]})))
+    runner, maker = Actor(name="u1", own_only=True), Actor(name="maker", own_only=True)
+    engine.go()
+    engine.turn(run_id, "a", JobState.FAILED)
+    for act in (lambda: control.retry(run_id, maker), lambda: control.mark(run_id, "a", TaskState.SKIPPED, maker)):
+        with pytest.raises(Forbidden, match='may submit for "maker" only'):
+            act()
+    control.retry(run_id, runner)
+    control.stop(run_id, maker)
 
 
 def test_others_runs_do_not_exist_for_who_sees_only_their_own(engine: Engine) -> None:

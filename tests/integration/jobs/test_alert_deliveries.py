@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import select, text, update
 from standardwebhooks import Webhook
 
-from pipeline_core.auth.actor import SYSTEM
+from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_flow_id, new_run_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, FlowRow, RunRow
+from pipeline_core.errors import NotFound
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.runs import repository
 from pipeline_core.flows.states import RunState
@@ -117,6 +118,21 @@ def test_an_alert_is_tried_again_until_the_receiver_has_it(receiver: PluginServe
     assert len({call.headers["Idempotency-Key"] for call in receiver.calls}) == 1
     (found,) = listed(subject_id=run_id)
     assert (found["jobID"], found["runID"], found["plugin"], found["attempts"]) == (None, run_id, deliveries.ALERTS, 3)
+
+
+def test_who_sees_only_its_own_finds_deliveries_of_its_own_runs(receiver: PluginServer) -> None:
+    receiver.plugin("/alerts", lambda body: "EX")
+    run_id = a_run()
+    comes_to(run_id, RunState.FAILED)
+    deliver_due()
+    ada, eve = Actor(name="ada", own_only=True), Actor(name="eve", own_only=True)
+    (delivery,) = listed(actor=ada)
+    assert listed(actor=eve) == []
+    with transaction() as session:
+        with pytest.raises(NotFound):
+            deliveries.redeliver(session, delivery["id"], eve)
+        assert deliveries.redeliver_all(session, deliveries.ALERTS, eve) == 0
+        deliveries.redeliver(session, delivery["id"], ada)
 
 
 def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer) -> None:

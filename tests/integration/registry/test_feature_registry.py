@@ -226,6 +226,16 @@ def test_set_stands_for_nothing_where_no_authorization_is_stored() -> None:
         register(feature("a", authorization="set"))
 
 
+def test_who_sees_only_its_own_moves_no_other_s_plugin() -> None:
+    register(feature("a"), feature("b"))
+    wanted = PluginOrder(before=gate("b"), after=gate("a"), type=PluginType.ACCESS_GATE)
+    with transaction() as session:
+        with pytest.raises(Forbidden, match="ownOnly"):
+            registry.order(session, wanted, Actor(name="bob", own_only=True))
+        registry.order(session, wanted, Actor(name="alice", own_only=True))
+    assert gates() == ["b", "a"]
+
+
 def test_nothing_is_kept_of_a_feature_with_one_bad_plugin() -> None:
     register(feature("a"))
     bad = feature("a", "AccessGate", "LifeHook", "Unheard")

@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
-from pipeline_core.database.models import AuditEntry, RunDefinitionRow, TaskAttempt
-from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.database.models import AuditEntry, Backfill, FlowRow, RunDefinitionRow, TaskAttempt
+from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
 from pipeline_core.flows.runs import control
 from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
 from pipeline_core.flows.schedules.backfills import BackfillOperation, BackfillRequest
@@ -380,6 +380,19 @@ def test_who_sees_only_its_own_sees_backfills_that_it_runs_and_those_of_its_flow
     for act in (lambda: detail(backfill_id, eve), lambda: backfills.act(backfill_id, BackfillOperation.STOP, eve)):
         with pytest.raises(NotFound):
             act()
+
+
+def test_who_sees_only_its_own_does_not_let_another_s_backfill_submit_again(ledger: Ledger) -> None:
+    ledger.add("sales", **DAILY)
+    backfill_id = begin()
+    bob = Actor(name="bob", admin=True)
+    backfills.act(backfill_id, BackfillOperation.STOP, bob)
+    with transaction() as session:
+        flow = session.scalars(select(FlowRow)).one()
+        runner, flow.creator = session.get_one(Backfill, backfill_id).runner, "eve"
+    with pytest.raises(Forbidden, match='may submit for "eve" only'):
+        backfills.act(backfill_id, BackfillOperation.RESUME, Actor(name="eve", own_only=True))
+    backfills.act(backfill_id, BackfillOperation.RESUME, Actor(name=runner, own_only=True))
 
 
 def test_backfills_are_listed_the_newest_first_and_audited(ledger: Ledger, clock: TestClock) -> None:
