@@ -340,8 +340,7 @@ def pattern(regex: re.Pattern[str]) -> dict[str, str]:
 def _collect(found: Any, path: str, errors: ValidationErrors) -> None:
     """Note marshmallow's nested messages by their paths."""
     if not isinstance(found, Mapping):
-        for text in found:
-            errors.add(path, str(text), getattr(text, "error", WrongParameter))
+        errors.adopt_texts(path, ((str(text), getattr(text, "error", WrongParameter)) for text in found))
         return
     for name, inner in found.items():
         if isinstance(name, _Below):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 from pipeline_core.errors import PipelineError, WrongParameter
 
@@ -12,6 +13,10 @@ Path = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"(?!\d)[\w-]+")
 _LONGEST_KEY = 60
+
+MAX_ERRORS = 100
+"""Errors that are told one by one; of more, only their number is told."""
+_MORE = re.compile(r"(\d+) more errors? (?:is|are) not listed")
 
 
 def path_text(path: Path) -> str:
@@ -33,39 +38,53 @@ def join_path(path: str, *parts: str | int) -> str:
 
 
 class ValidationErrors:
-    """Collects all that is wrong with a document, in the order in which it was found."""
+    """Collects what is wrong with a document, in the order in which it was found: MAX_ERRORS, and how many more."""
 
     def __init__(self) -> None:
+        self._more = 0
         self._found: list[tuple[type[PipelineError], str, str]] = []
 
     def add(self, path: str, text: str, error: type[PipelineError] = WrongParameter) -> None:
         """Note what is wrong at a path; `error` is the class to raise if this is the first."""
-        self._found.append((error, path, text))
+        if len(self._found) < MAX_ERRORS:
+            self._found.append((error, path, text))
+        else:
+            self._more += 1
 
     def adopt(self, error: PipelineError) -> None:
         """Take over what another reader found."""
         for path, texts in error.errors.items():
-            for text in texts:
-                self.add(path, text, type(error))
+            self.adopt_texts(path, ((text, type(error)) for text in texts))
+
+    def adopt_texts(self, path: str, texts: Iterable[tuple[str, type[PipelineError]]]) -> None:
+        """Take over what another reader found at a path."""
+        for text, error in texts:
+            if left_out := _MORE.fullmatch(text):
+                self._more += int(left_out[1])
+            else:
+                self.add(path, text, error)
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     @property
     def by_path(self) -> dict[str, list[str]]:
-        """All texts, by the path that they are about."""
+        """The texts, by the path that they are about; under the root's path, how many are left out."""
         errors: dict[str, list[str]] = {}
         for _, path, text in self._found:
             errors.setdefault(path, []).append(text)
+        if self._more:
+            words = "error is" if self._more == 1 else "errors are"
+            errors.setdefault(path_text(()), []).append(f"{self._more} more {words} not listed")
         return errors
 
     def sentence(self, separator: str = ": ") -> str:
         """What was found first, with the number of the others. There must be something."""
         _, path, text = self._found[0]
-        more = len(self._found) - 1
+        more = len(self._found) - 1 + self._more
         return f"{path}{separator}{text}" + (f" (and {more} more)" if more else "")
 
     def raise_any(self) -> None:
-        """Raises the error of what was found first, with all of it in `errors`; nothing when there is nothing."""
+        """Raises the error of what was found first, with the others in `errors`; nothing when there is nothing."""
         if self._found:
             raise self._found[0][0](self.sentence(), errors=self.by_path)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.errors import MissingParameter, WrongParameter
-from pipeline_core.validation.errors import Path, ValidationErrors, join_path, path_text
+from pipeline_core.validation.errors import MAX_ERRORS, Path, ValidationErrors, join_path, path_text
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,22 @@ def test_paths_have_one_notation(path: Path, text: str) -> None:
 @given(st.lists(st.text(max_size=4) | st.integers(0, 9)), st.lists(st.text(max_size=4) | st.integers(0, 9)))
 def test_a_path_can_be_written_in_parts(front: list[str | int], back: list[str | int]) -> None:
     assert join_path(join_path("", *front), *back) == join_path("", *front, *back)
+
+
+def test_of_very_many_errors_a_hundred_are_told_and_how_many_more() -> None:
+    inner, outer = ValidationErrors(), ValidationErrors()
+    for number in range(100_000):
+        inner.add(f"a[{number}]", "is wrong")
+    assert inner.sentence() == "a[0]: is wrong (and 99999 more)"
+    assert len(inner.by_path) == MAX_ERRORS + 1
+    assert inner.by_path["."] == ["99900 more errors are not listed"]
+    outer.add("b", "is required", MissingParameter)
+    outer.adopt(WrongParameter(errors=inner.by_path))
+    with pytest.raises(MissingParameter) as caught:
+        outer.raise_any()
+    assert caught.value.message == "b: is required (and 100000 more)"
+    assert len(caught.value.errors) == MAX_ERRORS + 1
+    assert caught.value.errors["."] == ["99901 more errors are not listed"]
 
 
 def test_the_first_error_decides_the_class_and_all_are_told_by_path() -> None:
