@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import threading
 import time
@@ -31,7 +32,7 @@ MAX_ENTRIES = 10_000
 
 
 class FailureLimit:
-    """Blocks an address that has sent too many invalid credentials within `WINDOW_SECONDS`.
+    """Blocks an address (of IPv6: a /64) that has sent too many invalid credentials within `WINDOW_SECONDS`.
 
     The credentials of a blocked address are refused without being hashed and compared, except those that were accepted
     before: so nobody is locked out by somebody else behind the same address.
@@ -47,7 +48,7 @@ class FailureLimit:
 
     def check(self, address: str, credential: str) -> None:
         """Raises TooManyFailures when the address is blocked and the credential was not accepted before."""
-        failures = self._refused.get(address)
+        failures = self._refused.get(_network(address))
         if not failures or len(failures) < self._allowed:
             return
         with self._lock:
@@ -62,8 +63,9 @@ class FailureLimit:
         with self._lock:
             self._accepted.pop(self._digest(credential), None)
             # Only the newest are kept: the block ends when the oldest of them leaves the window.
-            self._refused.setdefault(address, deque(maxlen=self._allowed)).append(self._clock())
-            self._refused.move_to_end(address)
+            network = _network(address)
+            self._refused.setdefault(network, deque(maxlen=self._allowed)).append(self._clock())
+            self._refused.move_to_end(network)
             _trim(self._refused)
 
     def accepted(self, credential: str) -> None:
@@ -76,6 +78,17 @@ class FailureLimit:
 
     def _digest(self, credential: str) -> bytes:
         return hmac.digest(self._key, credential.encode("utf-8", "replace"), hashlib.sha256)
+
+
+def _network(address: str) -> str:
+    """What failures are counted by: an IPv4 address, or the /64 of an IPv6 one, of which one host has all addresses."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
 
 
 def authenticate(limit: FailureLimit) -> Actor:

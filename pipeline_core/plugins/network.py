@@ -36,10 +36,13 @@ ALWAYS_REFUSED: dict[Network, str] = {
         "168.63.129.16/32": "a cloud metadata address (Azure)",
         "192.0.0.192/32": "a cloud metadata address (Oracle Cloud)",
         "fd00:42::42/128": "a cloud metadata address (Scaleway)",
+        # Where the IPv4 address stands in these is for each network to choose (RFC 8215).
+        "64:ff9b:1::/48": "a NAT64 address of local use, which may lead anywhere",
     }.items()
 }
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
+_TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
 _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
@@ -82,7 +85,7 @@ def _forms(address: Address) -> Iterator[Address]:
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         embedded = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-        if address in _NAT64 or address in _COMPATIBLE:
+        if any(address in network for network in (_NAT64, _COMPATIBLE, _TRANSLATED)):
             embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
         yield from (form for form in embedded if form is not None)
 

@@ -47,6 +47,18 @@ def test_an_address_is_blocked_after_too_many_failures_until_the_window_has_pass
     limit.check("192.0.2.1", "another guess")
 
 
+def test_addresses_of_one_ipv6_network_count_as_one(limit: FailureLimit) -> None:
+    for number in range(FAILURES):
+        limit.refused(f"2001:db8:0:1::{number:x}", f"guess {number}")
+    for same in ("2001:db8:0:1:ffff::1", "2001:db8:0:1::1%eth0"):
+        with pytest.raises(TooManyFailures):
+            limit.check(same, "another guess")
+    limit.check("2001:db8:0:2::1", "another guess")
+    exhaust(limit, "::ffff:192.0.2.1")
+    with pytest.raises(TooManyFailures):
+        limit.check("192.0.2.1", "another guess")
+
+
 def test_other_addresses_are_not_blocked(limit: FailureLimit) -> None:
     exhaust(limit, "192.0.2.1")
     limit.check("192.0.2.2", "a guess")

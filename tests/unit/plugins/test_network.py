@@ -18,6 +18,9 @@ CLUSTER = (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("fd12::/16")
         "::ffff:169.254.169.254",
         "::169.254.169.254",
         "64:ff9b::169.254.169.254",
+        "64:ff9b:1::169.254.169.254",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "::ffff:0:169.254.169.254",
         "2002:a9fe:a9fe::1",
         "fe80::1",
         "febf::1",
@@ -34,7 +37,20 @@ def test_link_local_and_metadata_addresses_are_refused_whatever_is_allowed(addre
     assert "never called" in str(refusal(ipaddress.ip_address(address), networks))
 
 
-@pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "8.8.8.8", "fd12::1", "192.168.0.1", "fec0::1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.1.2.3",
+        "127.0.0.1",
+        "::1",
+        "8.8.8.8",
+        "fd12::1",
+        "192.168.0.1",
+        "fec0::1",
+        "64:ff9b:2::1",
+        "::ffff:0:8.8.8.8",
+    ],
+)
 def test_all_other_addresses_are_allowed_without_a_list(address: str) -> None:
     assert refusal(ipaddress.ip_address(address), ()) is None
 
