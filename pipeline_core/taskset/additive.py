@@ -5,7 +5,7 @@ This protects against mistakes and accidental overrides, not against malice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ Pattern = tuple[str, ...]
 ANY = "*"
 """Stands for every index and every key in a pattern."""
 
+_TOKEN = "serviceAccountToken"
 ROLES: Pattern = ("spec", "roles")
 ROLE: Pattern = (*ROLES, ANY)
 POD: Pattern = (*ROLE, "template", "spec")
@@ -41,6 +42,7 @@ LOCKED: frozenset[Pattern] = frozenset(
             (*POD, key)
             for key in (
                 "schedulerName",
+                "nodeName",
                 "restartPolicy",
                 "activeDeadlineSeconds",
                 "serviceAccountName",
@@ -98,6 +100,7 @@ def _change(
     check(answer)
     comparison = _Comparison(free, who)
     comparison.compare((), base, answer)
+    comparison.errors += _added_tokens(base, answer, who)
     if errors := collect_errors(comparison.errors):
         raise NotAdditive(f"The answer does not only add: {errors.sentence(' ')}", errors=errors.by_path)
     pod_policy.check_added(base, answer, policy)
@@ -187,6 +190,28 @@ class _Comparison:
 
     def _add_error(self, path: Path, sentence: str) -> None:
         self.errors.append((path, sentence))
+
+
+def _added_tokens(base: Any, answer: Any, who: str) -> Iterator[FieldError]:
+    """Service account tokens that the answer projects into pods, and the base does not."""
+    before = {(role, volume["name"]): sources for role, _, volume, sources in _projections(base)}
+    for role, index, volume, sources in _projections(answer):
+        known = before.get((role, volume["name"]), [])
+        for position, source in enumerate(sources):
+            if source.get(_TOKEN) is not None and source not in known:
+                pod: Path = (*ROLES, role, "template", "spec")
+                path = (*pod, "volumes", index, "projected", "sources", position, _TOKEN)
+                yield path, f"was added, which a {who} may not do; right would be: to leave it out"
+
+
+def _projections(document: Any) -> Iterator[tuple[int, int, Any, Any]]:
+    """The projected volumes with their sources, each by the indices of its role and in the pod."""
+    for role, described in enumerate(document["spec"]["roles"]):
+        for index, volume in enumerate(described["template"]["spec"].get("volumes") or []):
+            projected = volume.get("projected")
+            sources = projected.get("sources") if isinstance(projected, dict) else None
+            if isinstance(sources, list):
+                yield role, index, volume, [source if isinstance(source, dict) else {} for source in sources]
 
 
 def pattern_of(path: Path) -> Pattern:

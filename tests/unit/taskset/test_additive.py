@@ -36,6 +36,8 @@ def test_an_answer_is_accepted_or_refused_as_the_table_says(base: Doc, row: dict
     assert next(iter(caught.value.errors)) in caught.value.message
 
 
+TOKEN: Any = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+
 REFUSED = [
     ("an old value", lambda d: main(d).update(image="evil"), f"{MAIN}.image", "was"),
     ("a removed key", lambda d: main(d).pop("env"), f"{MAIN}.env", "was removed"),
@@ -53,6 +55,9 @@ REFUSED = [
     ("an account by its old name", lambda d: pod(d).update(serviceAccount="a"), "serviceAccount", "was added"),
     ("a token", lambda d: pod(d).update(automountServiceAccountToken=True),
      "automountServiceAccountToken", "was added"),
+    ("a node", lambda d: pod(d).update(nodeName="n"), "spec.nodeName", "was added"),
+    ("a projected token", lambda d: pod(d)["volumes"].append(TOKEN),
+     "projected.sources[0].serviceAccountToken", "was added"),
     ("a scheduler", lambda d: pod(d).update(schedulerName="s"), "schedulerName", "was added"),
     ("a policy for an init container", lambda d: pod(d)["initContainers"][0].update(restartPolicy="Always"),
      "initContainers[0].restartPolicy", "was added"),
@@ -121,6 +126,31 @@ def test_the_old_spelling_of_a_number_stays() -> None:
     assert json.dumps(apply(BASE, change)) == json.dumps(BASE)
 
 
+def test_a_projected_token_may_stay_and_be_given_other_sources_but_no_other_audience() -> None:
+    def with_sources(*sources: Any) -> Any:
+        return variant(lambda d: pod(d)["volumes"].append({"name": "token", "projected": {"sources": [*sources]}}))
+
+    own, other = TOKEN["projected"]["sources"][0], {"serviceAccountToken": {"path": "token", "audience": "vault"}}
+    base, more = with_sources(own), with_sources(own, {"configMap": {"name": "c"}})
+    assert apply(base, decoration(base, more)) == more
+    for answer in (with_sources(own, other), with_sources(other), with_sources(own, own, other)):
+        with pytest.raises(NotAdditive):
+            decoration(base, answer)
+    decoration(with_sources("junk"), with_sources("junk", "more"))
+
+
+def test_a_projected_token_is_refused_where_a_pod_had_no_volumes() -> None:
+    def bare(document: Any) -> None:
+        pod(document).pop("volumes")
+        for container in (*pod(document)["containers"], *pod(document)["initContainers"]):
+            container.pop("volumeMounts", None)
+
+    base = variant(bare)
+    assert decoration(base, variant(lambda d: pod(d).update(volumes=[{"name": "v", "emptyDir": {}}]), base))
+    with pytest.raises(NotAdditive, match="serviceAccountToken"):
+        decoration(base, variant(lambda d: pod(d).update(volumes=[TOKEN]), base))
+
+
 def test_a_binder_may_set_and_replace_what_the_scheduler_reads() -> None:
     base = variant(lambda d: (pod(d).update(schedulerName="old"), template(d).update(metadata={"labels": {"a": "1"}})))
     answer = variant(
@@ -147,6 +177,8 @@ def test_a_binder_may_set_and_replace_what_the_scheduler_reads() -> None:
         lambda d: d["metadata"]["labels"].update(owner="x"),
         lambda d: main(d).update(image="x"),
         lambda d: pod(d).update(serviceAccountName="x"),
+        lambda d: pod(d).update(nodeName="x"),
+        lambda d: pod(d).setdefault("volumes", []).append(TOKEN),
         lambda d: d["spec"]["roles"][0].update(name="x"),
     ],
 )
