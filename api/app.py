@@ -43,8 +43,8 @@ def create_app() -> Flask:
     # Every path works with and without a trailing slash, and nothing is ever redirected.
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    app.url_map.converters["token"] = token_routes.TokenID
-    app.url_map.converters["flow"] = flows.FlowName
+    app.url_map.converters["token"] = token_routes.TokenIDConverter
+    app.url_map.converters["flow"] = flows.FlowNameConverter
     app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
     app.before_request(_begin)
     app.after_request(_end)

@@ -26,7 +26,7 @@ from pipeline_core.flows.store import flows
 blueprint = Blueprint("flows", __name__, url_prefix="/v1/flows", description="DAGs of tasks.")
 
 
-class FlowName(BaseConverter):
+class FlowNameConverter(BaseConverter):
     """A flow's name in a path: not one of the words that other paths have in its place."""
 
     regex = f"(?!(?:{'|'.join(sorted(RESERVED_FLOW_NAMES))})$)[^/]+"

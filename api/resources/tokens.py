@@ -23,7 +23,7 @@ from pipeline_core.database import transaction
 blueprint = Blueprint("tokens", __name__, url_prefix="/v1/tokens", description="Who may do what.")
 
 
-class TokenID(BaseConverter):
+class TokenIDConverter(BaseConverter):
     """A token's ID in a path: not one of the words that other paths have in its place.
 
     Otherwise those paths would allow DELETE, too.

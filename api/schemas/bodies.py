@@ -1,4 +1,4 @@
-"""Fields and schemas of request bodies: each body is declared once, and its schema documents it, checks it and reads it.
+"""Fields and schemas of request bodies: each body is declared once, and its schema documents it, checks it and parses it.
 
 A required field lacks (LACK_OF_PARAM) when it is not there, null, or an empty text, list or object; an optional field that
 is null counts as left out. `read` raises everything that is wrong at once, by path.
@@ -51,28 +51,28 @@ def refuse_unstorable(value: Any) -> None:
 
 
 class BodySchema(Schema):
-    """A JSON object with no other fields than these."""
+    """A JSON object; unknown fields are errors."""
 
     class Meta:
         unknown = "raise"
 
     echoed: frozenset[str] = frozenset()
-    """Fields that answers show and requests may send back; they mean nothing here. So do those of all bodies."""
+    """Fields of answers that requests may send back and that are ignored, besides `ECHOED`, which all bodies ignore."""
     alternatives: frozenset[str] = frozenset()
-    """The fields that tell the forms of an `Either` apart: they are named among those that there are."""
+    """The fields that tell the schemas of an `Either` apart; errors about unknown fields list them, too."""
 
     def read(self, raw: Any) -> Any:
-        """What `raw`, parsed JSON of any shape, says.
+        """The value of `raw`, parsed JSON of any type.
 
-        Raises MissingParameter, WrongParameter or UnsupportedPluginType, by what was found first, with everything that
-        is wrong in `errors`.
+        Raises MissingParameter, WrongParameter or UnsupportedPluginType, by the first error, with all validation errors in
+        `errors`.
         """
         found, errors = self.examine(raw)
         errors.raise_any()
         return found
 
     def examine(self, raw: Any) -> tuple[Any, ValidationErrors]:
-        """What could be read, and what is wrong: with errors, a mapping of the fields that could be read.
+        """The value, and the validation errors; if there are any, the value is a mapping of the valid fields.
 
         Raises WrongParameter unless it is a JSON object.
         """
@@ -93,8 +93,8 @@ class BodySchema(Schema):
 
 
 class BodyField(fields.Field[Any]):
-    """A field of a body. `default` is what it is read as when it is left out, and documented where it is given;
-    `lacking` is said when a required one is not there."""
+    """A field of a body. `default` is its value when it is left out; `lacking` is the error of a required field that is
+    left out."""
 
     absent: Any = None
 
@@ -122,7 +122,7 @@ class BodyField(fields.Field[Any]):
         return self.checked(value, attr, data)
 
     def checked(self, value: Any, attr: str | None = None, data: Mapping[str, Any] | None = None) -> Any:
-        """What a value that is there is read as. Raises ValidationError."""
+        """The deserialized value of a field that is not left out. Raises ValidationError."""
         read = self._deserialize(value, attr, data)
         self._validate(read)
         for process in self.post_load:
@@ -131,7 +131,7 @@ class BodyField(fields.Field[Any]):
 
 
 class Text(BodyField, fields.String):
-    """A text. Its validators are asked in turn about one that is not empty; a `secret` one is in no message."""
+    """A text. Its validators are called in order unless it is empty; the value of a `secret` text is in no message."""
 
     absent: Any = ""
 
@@ -160,8 +160,8 @@ class Text(BodyField, fields.String):
             raise invalid(f"{text}{given}")
 
 
-class Choice(Text):
-    """One of the names of `choices`, whose value it is read as."""
+class ChoiceField(Text):
+    """One of the names of `choices`; deserialized to the value of that name."""
 
     def __init__(self, choices: Mapping[str, Any] | type[StrEnum], **options: Any) -> None:
         members = choices if isinstance(choices, Mapping) else {member.value: member for member in choices}
@@ -176,10 +176,10 @@ class Choice(Text):
         return self.choices[text]
 
     def _validate(self, value: Any) -> None:
-        """Nothing more: what could be read is one of them."""
+        """Nothing to do: `_deserialize` has checked it."""
 
 
-class TypeName(Choice):
+class TypeName(ChoiceField):
     """The name of a plugin type."""
 
     def __init__(self, **options: Any) -> None:
@@ -205,7 +205,7 @@ class Boolean(BodyField, fields.Boolean):
 
 
 class Number(BodyField, fields.Integer):
-    """A whole number within bounds, which may be written as 5.0."""
+    """A whole number within bounds, which may also be spelled 5.0."""
 
     def __init__(self, least: int, most: int, **options: Any) -> None:
         self.least, self.most = least, most
@@ -225,7 +225,7 @@ class Items(BodyField, fields.List[Any]):
 
     def __init__(self, inner: BodyField, **options: Any) -> None:
         super().__init__(inner, **options)
-        # Only a field may be left out: an element that is null is wrong.
+        # null counts as left out for fields, but is an error for elements of a list.
         self.inner.allow_none = False
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
@@ -244,7 +244,7 @@ class Items(BodyField, fields.List[Any]):
 
 
 class Object(BodyField, fields.Dict):
-    """An object of any form, kept as it came."""
+    """An object of any form, unchanged."""
 
     def __init__(self, what: str = "an object", **options: Any) -> None:
         self.what = what
@@ -269,7 +269,7 @@ class Nested(BodyField, fields.Nested):
 
 
 class SelectorField(BodyField, fields.Nested):
-    """A selector: documented by a schema, read by the grammar's own parser; the JSON as given, and the selector."""
+    """A selector, documented by a schema and parsed by the selector grammar: the pair of the JSON and the selector."""
 
     absent = (None, None)
 
@@ -290,7 +290,7 @@ class SelectorField(BodyField, fields.Nested):
 
 
 class Either:
-    """A body of one of several forms, told apart by which of their fields is there: `{"token": …}` or `{"id": …}`."""
+    """A body with one of several schemas, chosen by which field is present: `{"token": …}` or `{"id": …}`."""
 
     def __init__(self, **forms: type[BodySchema]) -> None:
         self.forms = forms
@@ -301,7 +301,7 @@ class Either:
         return {"oneOf": list(self.forms.values())}
 
     def examine(self, raw: Any) -> tuple[Any, ValidationErrors]:
-        """As `BodySchema.examine`, by the form whose field is there."""
+        """As `BodySchema.examine`, by the schema whose field is present."""
         sent = raw if isinstance(raw, dict) else {}
         given = [name for name in self.forms if sent.get(name) not in (None, "")]
         chosen = next((name for name in given if sent[name] not in EMPTY), (given or list(self.forms))[0])
@@ -316,7 +316,7 @@ class Either:
 
 
 def at_most(longest: int) -> validate.Length:
-    """A text of at most so many characters."""
+    """Validator of a text's length, whose error has the limit and the length."""
     return _AtMost(max=longest)
 
 
@@ -328,17 +328,17 @@ class _AtMost(validate.Length):
 
 
 def between(least: int, most: int) -> validate.Length:
-    """A text of so many characters."""
+    """Validator of a text's length, from `least` to `most` characters."""
     return validate.Length(least, most, error=f"must be {least} to {most} characters")
 
 
 def pattern(regex: re.Pattern[str]) -> dict[str, str]:
-    """Metadata that documents an expression which has to match the whole text."""
+    """Metadata that documents a regular expression that has to match the whole text."""
     return {"pattern": f"^{regex.pattern}$"}
 
 
 def _collect(found: Any, path: str, errors: ValidationErrors) -> None:
-    """Note marshmallow's nested messages by their paths."""
+    """Add marshmallow's nested messages to `errors`, by path."""
     if not isinstance(found, Mapping):
         errors.adopt_texts(path, ((str(text), getattr(text, "error", WrongParameter)) for text in found))
         return

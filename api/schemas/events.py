@@ -1,4 +1,4 @@
-"""Forms of the feed of events."""
+"""Schemas of the feed of events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_POSITION = 2**63 - 1
 
 
 class FeedQuery(Query):
-    """Where in the feed."""
+    """Position in the feed, and limit."""
 
     after = WholeNumber(
         0,
@@ -24,7 +24,7 @@ class FeedQuery(Query):
 
 
 class FeedItem(Schema):
-    """One change of a job's state, in its place in the feed."""
+    """One change of a job's state, with its position in the feed."""
 
     position = fields.Integer(required=True, metadata={"description": "Grows along the feed; numbers may be left out."})
     jobID = fields.String(required=True)

@@ -1,4 +1,4 @@
-"""Forms of features, plugins and deliveries."""
+"""Schemas of features, plugins and deliveries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marshmallow import Schema, ValidationError, fields, post_load, validate, va
 from api.schemas.bodies import (
     BodySchema,
     Boolean,
-    Choice,
+    ChoiceField,
     Items,
     Nested,
     Number,
@@ -46,7 +46,7 @@ STATUSES = [status.value for status in DeliveryStatus]
 
 
 class SelectorCondition(Schema):
-    """One test of the job's header."""
+    """One condition on the job's header."""
 
     name = fields.String(required=True, metadata={"pattern": f"^{NAME.pattern}$"})
     key = fields.String(required=True, validate=validate.Length(min=1))
@@ -84,7 +84,7 @@ class HookSelector(StageSelector):
 
 
 class Selector(StageSelector):
-    """A selector as it was given; a LifeHook's has `states`."""
+    """A selector as it was submitted; a LifeHook's has `states`."""
 
     states = fields.List(fields.String(), allow_none=True)
 
@@ -98,7 +98,7 @@ def _secret_error(text: str) -> str | None:
 
 
 def _error_text(check: Callable[..., None], *values: Any) -> str | None:
-    """What a check of the core raises."""
+    """The message of the error that a check of the core raises; None when it raises none."""
     try:
         check(*values)
     except WrongParameter as error:
@@ -144,7 +144,7 @@ class PluginBody(BodySchema):
     timeoutSeconds = Number(1, 300, default=30)
     maxAttempts = Number(1, 10, default=3)
     patienceSeconds = Number(0, 86400, default=60)
-    failurePolicy = Choice(
+    failurePolicy = ChoiceField(
         FailurePolicy, default=FailurePolicy.FAIL, metadata={"description": "A translator cannot be ignored."}
     )
 
@@ -214,7 +214,7 @@ class FeatureBody(BodySchema):
     def _merged(
         self, selector: selectors.Selector | None, plugins: Sequence[Mapping[str, Any]]
     ) -> Iterator[selectors.Selector]:
-        """Each plugin's selector laid over the feature's."""
+        """Each plugin's selector, merged with the feature's."""
         errors = ValidationErrors()
         for index, plugin in enumerate(plugins):
             try:
@@ -240,7 +240,7 @@ def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDef
 
 
 class SequenceBody(BodySchema):
-    """Which plugin is to run before which."""
+    """Which plugin runs before which."""
 
     beforeKey = Text(required=True, validate=validate.Length(min=1))
     afterKey = Text(required=True, validate=validate.Length(min=1))
@@ -279,7 +279,7 @@ class PluginItem(Schema):
 
 
 class PluginCall(Schema):
-    """How one call ended."""
+    """The outcome of one call."""
 
     at = nullable_time()
     outcome = fields.String(required=True, validate=validate.OneOf([outcome.value for outcome in AttemptOutcome]))
@@ -287,7 +287,7 @@ class PluginCall(Schema):
 
 
 class PluginHealth(Schema):
-    """How a plugin fares, as all workers know it."""
+    """A plugin's health, from the calls of all workers."""
 
     circuit = fields.String(required=True, validate=validate.OneOf([circuit.value for circuit in Circuit]))
     callsUnderWay = fields.Integer(required=True)
@@ -298,7 +298,7 @@ class PluginHealth(Schema):
 
 
 class PluginDetail(PluginItem):
-    """A registered plugin and how it fares."""
+    """A registered plugin and its health."""
 
     health = fields.Nested(
         PluginHealth, required=True, allow_none=True, metadata={"description": "Null while Redis is away."}
@@ -330,7 +330,7 @@ class DeliveryList(Pages):
         metadata={"pattern": comma_list(STATUSES), "description": "Statuses, separated by commas; any case."},
     )
     jobID = fields.String(validate=validate.Length(1, 64))
-    runID = fields.String(validate=validate.Length(1, 64), metadata={"description": "The run of which alerts tell."})
+    runID = fields.String(validate=validate.Length(1, 64), metadata={"description": "The run that alerts are about."})
 
 
 class RedeliverQuery(Query):
@@ -351,7 +351,7 @@ class DeliveryItem(Schema):
     id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
     jobID = fields.String(required=True, allow_none=True)
     runID = fields.String(
-        required=True, allow_none=True, metadata={"description": "In place of a job: the run of which an alert tells."}
+        required=True, allow_none=True, metadata={"description": "In place of a job: the run that an alert is about."}
     )
     sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, or its run."})
     state = fields.String(required=True)

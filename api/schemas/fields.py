@@ -1,4 +1,4 @@
-"""Fields that take what the contract says and nothing else."""
+"""Fields of query parameters, strictly parsed, and the base classes of schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline_core.validation.texts import shown, storable
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
 LAST_SECOND = 253370764799
-"""The end of the year 9998, in unix seconds: a little may be added to it."""
+"""The end of the year 9998, in unix seconds: adding to it stays within the range of datetime."""
 
 
 class WholeNumber(fields.Integer):
@@ -90,7 +90,7 @@ class CommaSeparated(fields.String):
 
 
 class States(CommaSeparated):
-    """Names of job states, aliases among them, any case; loads as the set of states that they stand for."""
+    """Names of job states or aliases, in any case; loads as the set of states."""
 
     def __init__(self, *, metadata: Mapping[str, Any], **options: Any) -> None:
         super().__init__(metadata={"pattern": comma_list(tuple(ALIASES)), **metadata}, **options)
@@ -139,7 +139,7 @@ class Pages(Query):
 
 
 class OptionalPages(Query):
-    """Which page of a list that is given whole unless a page is asked for."""
+    """Which page of a list; without these parameters the whole list is answered."""
 
     pageNumber = WholeNumber(1, MAX_NUMBER)
     pageSize = WholeNumber(1, MAX_SIZE)
@@ -153,7 +153,7 @@ def _refusal(errors: Mapping[str, list[str]], given: Mapping[str, str]) -> Pipel
 
 
 class DocumentSchema(Schema):
-    """Part of an import document, which is described here and read by its own parser, in `pipeline_core.flows`."""
+    """Part of an import document: documented here, and parsed in `pipeline_core.flows.definition`."""
 
     class Meta:
         unknown = "raise"

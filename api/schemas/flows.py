@@ -1,4 +1,4 @@
-"""Forms of flows and templates.
+"""Schemas of flows and templates.
 
 Import documents are documents of their own: parsers in `pipeline_core.flows.definition` check and read them, and the
 schemas here only describe them.
@@ -62,23 +62,23 @@ class FlowPipeline(DocumentSchema):
     schedule_type = _text("`once` or `crontab`.", pattern="^(once|crontab)?$")
     cron_time = _text("`minute hour day month weekday`, or a name such as `@daily`.")
     timezone = _text("Of the schedule and of dates; `UTC` by default.")
-    cronjob_start_time = _text("Points are made up from here: `2026-03-01 00:00:00`.")
+    cronjob_start_time = _text("Missed points are run from here: `2026-03-01 00:00:00`.")
     depends_on_past = _flag("Whether a scheduled run waits until the one before has succeeded.")
-    catchup = _flag("Whether points that were missed are made up.")
-    failFast = _flag("Whether nothing more starts after a failure.")
+    catchup = _flag("Whether points that were missed are run later.")
+    failFast = _flag("Whether no more tasks start after a failure.")
     parallelism = _count("Tasks of a run at a time.", 1)
     max_active_runs = _count("Scheduled runs at a time.", 1)
     max_manual_runs = _count("Other runs at a time.", 1)
-    expired_limit = _count("Only the newest so many scheduled runs stay; 0: all.")
-    alert_status = _text("States that are told, separated by commas.")
-    alert_user = _text("Who is told, separated by commas.")
+    expired_limit = _count("How many of the newest scheduled runs stay; older ones are ended; 0: all.")
+    alert_status = _text("States that send an alert, separated by commas.")
+    alert_user = _text("Users named in alerts, separated by commas.")
 
 
 class FlowTask(DocumentSchema):
     """A task; its template is named by one of the two spellings."""
 
     job_templete = _text("The template.")
-    job_template = _text("The template, spelled well; it is written as `job_templete`.")
+    job_template = _text("The template, in the correct spelling; exports have `job_templete`.")
     name = fields.String(required=True, metadata=_NAME)
     label = _text()
     args = fields.Dict(allow_none=True, metadata={"description": "The template's arguments."})
@@ -91,9 +91,9 @@ class FlowTask(DocumentSchema):
     resource_memory = _amount("`2G`, `500M`, or request and limit: `2G~4G`.")
     resource_gpu = _amount("`1`, `1(V100)`, `1(npu,910B)`, `0.1(T4)`, `-1`.")
     resource_rdma = _amount("A number of devices.")
-    retry = _count("Tries after the first.")
-    timeout = _count("Seconds that a try may take; 0: any time.")
-    skip = _flag("Whether it does not run, and counts as done.")
+    retry = _count("Attempts after the first.")
+    timeout = _count("Seconds that an attempt may take; 0: no limit.")
+    skip = _flag("Whether it is skipped, and counts as done.")
 
 
 class FlowEntry(DocumentSchema):

@@ -1,4 +1,4 @@
-"""Forms of everything about jobs."""
+"""Schemas of jobs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class JobFilters(Query):
     state = States(metadata={"description": "States, separated by commas; any case, aliases such as `completed` too."})
     stage = CommaSeparated(tuple(Stage), metadata={"description": "Stages, separated by commas."})
     suspendedBy = CommaSeparated(metadata={"description": "Keys of the gates that suspended, separated by commas."})
-    name = fields.String(validate=validate.Length(1, 255), metadata={"description": "What the job's name begins with."})
+    name = fields.String(validate=validate.Length(1, 255), metadata={"description": "Prefix of the job's name."})
     startAt = UnixSeconds(metadata={"description": "Submitted at this unix second or later."})
     endAt = UnixSeconds(metadata={"description": "Submitted at this unix second or before."})
 
@@ -72,26 +72,26 @@ class LogQueryParameters(Query):
 
     task = fields.String(validate=validate.Length(1, 63), metadata={"description": "A role of the TaskSet."})
     replica = WholeNumber(0, 9999, metadata={"description": "A replica's index."})
-    attempt = WholeNumber(0, 10**6, metadata={"description": "Which try of each replica, from 0; by default the last."})
+    attempt = WholeNumber(0, 10**6, metadata={"description": "Attempt of each replica, from 0; by default the last."})
     tail = WholeNumber(0, 10**9, metadata={"description": "Only so many lines from the end."})
     since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
     follow = Flag(
-        load_default=False, metadata={"description": "Go on until what is asked for has ended, retries included."}
+        load_default=False, metadata={"description": "Stream until all selected replicas have ended, retries included."}
     )
 
 
 class JobTemplate(Schema):
-    """What is to run; its form is its kind's. Other fields are passed on untouched."""
+    """The job to run; its format depends on its kind. Other fields are passed on unchanged."""
 
     class Meta:
         unknown = "include"
 
     kind = fields.String(required=True, validate=validate.Length(min=1), metadata={"description": "Equals `jobKind`."})
-    apiVersion = fields.Raw(allow_none=True, metadata={"description": "Passed on untouched."})
+    apiVersion = fields.Raw(allow_none=True, metadata={"description": "Passed on unchanged."})
 
 
 class _Job(BodyField, fields.Nested):
-    """A job, kept as it came; only its kind is looked at."""
+    """A job, unchanged; only its kind is checked."""
 
     def __init__(self) -> None:
         super().__init__(JobTemplate, required=True)
@@ -224,7 +224,7 @@ class JobPart(Schema):
     createdAt = nullable_time()
     suspendedBy = fields.String(required=True, allow_none=True, metadata={"description": "A gate's key."})
     suspendedAt = nullable_time()
-    retryOf = fields.String(required=True, allow_none=True, metadata={"description": "The job that this one repeats."})
+    retryOf = fields.String(required=True, allow_none=True, metadata={"description": "The job that this one retries."})
     runID = _run()
     cleanup = fields.String(
         required=True,
@@ -246,13 +246,13 @@ class ReplicaPart(Schema):
     containerHostIP = fields.String(required=True)
     exitCode = fields.Integer(required=True, allow_none=True)
     exitDiagnostics = fields.String(required=True)
-    output = fields.String(metadata={"description": "What it left in `/output`, if it did."})
-    outputProblem = fields.String(metadata={"description": "Why what it left there is not shown."})
-    metricsProblem = fields.String(metadata={"description": "Why what it left in `/metric.json` is not kept."})
+    output = fields.String(metadata={"description": "What it wrote to `/output`, if anything."})
+    outputProblem = fields.String(metadata={"description": "Why its `/output` is not shown."})
+    metricsProblem = fields.String(metadata={"description": "Why its `/metric.json` is not stored."})
 
 
 class ResourcePart(Schema):
-    """What a replica's main container asks for."""
+    """Resources of a replica's main container."""
 
     requests = fields.Dict(required=True)
     limits = fields.Dict(required=True)
@@ -296,11 +296,11 @@ class Detail(Schema):
 
 
 class TrailItem(Schema):
-    """One asking of a plugin, or one resume."""
+    """One plugin call, or one resume."""
 
     stage = fields.String(required=True)
     plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
-    asking = fields.Integer(required=True, metadata={"description": "How often this plugin was asked anew, from 1."})
+    asking = fields.Integer(required=True, metadata={"description": "Number of the call to this plugin, from 1."})
     attempts = fields.Integer(required=True)
     startedAt = nullable_time()
     durationMs = fields.Integer(required=True)
@@ -313,7 +313,7 @@ class TrailItem(Schema):
 
 
 class EventDelivery(Schema):
-    """How the delivery of an event to one subscriber stands."""
+    """The delivery of an event to one subscriber."""
 
     id = fields.String(required=True)
     plugin = fields.String(required=True)

@@ -1,4 +1,4 @@
-"""Forms of what operators ask."""
+"""Schemas of version, status and secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline_core.plugins.guard import Circuit
 
 
 class Version(Schema):
-    """What is running."""
+    """The version that is running."""
 
     version = fields.String(required=True)
     api = fields.String(required=True)
@@ -34,7 +34,7 @@ class StepGroup(Schema):
 
     stage = fields.String(required=True)
     condition = fields.String(required=True, validate=validate.OneOf([*StepCondition]))
-    worker = fields.String(required=True, metadata={"description": "Who holds them; empty when nobody does."})
+    worker = fields.String(required=True, metadata={"description": "The worker that holds them; empty when none does."})
     count = fields.Integer(required=True)
     oldestSeconds = _seconds("For how long the first of them has been due.")
 
@@ -48,7 +48,7 @@ class WaitingDeliveries(Schema):
 
 
 class PluginCircuit(Schema):
-    """How a plugin is to be had."""
+    """The state of a plugin's circuit."""
 
     plugin = fields.String(required=True)
     circuit = fields.String(required=True, validate=validate.OneOf([*Circuit]))
@@ -61,7 +61,7 @@ class QueueProbe(Schema):
     """When the last probe came through a queue."""
 
     queue = fields.String(required=True)
-    ageSeconds = _seconds("Since the last probe arrived.")
+    ageSeconds = _seconds("Age of the last probe that arrived.")
 
 
 class Worker(Schema):
@@ -72,12 +72,12 @@ class Worker(Schema):
 
 
 class Status(Schema):
-    """How the service stands."""
+    """The state of the service."""
 
     problems = fields.List(
         fields.String(),
         required=True,
-        metadata={"description": "What calls for somebody to look; empty when all is well."},
+        metadata={"description": "Problems that an operator should look into; empty when there are none."},
     )
     jobs = fields.Dict(
         fields.String(),
@@ -96,7 +96,7 @@ class Status(Schema):
         metadata={"description": "Runs of flows by state; the ended ones are counted once a minute."},
     )
     failingSchedules = fields.Integer(
-        required=True, metadata={"description": "Schedules that are to make runs and cannot."}
+        required=True, metadata={"description": "Schedules whose runs cannot be created."}
     )
     cleanups = fields.Integer(
         required=True, metadata={"description": "Ended jobs of which something may be left in the cluster."}

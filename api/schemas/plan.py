@@ -1,4 +1,4 @@
-"""Forms of a job's plan."""
+"""Schemas of the explanation of a job: which plugins would be called for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pipeline_core.stages.stage import STAGES
 
 
 class ConditionPart(Schema):
-    """A condition of a selector, and what came of it."""
+    """A condition of a selector, and whether it matched."""
 
     name = fields.String(required=True)
     key = fields.String(required=True)
     expect = fields.String(
-        required=True, allow_none=True, metadata={"description": "Null for a preset: it is not to be empty."}
+        required=True, allow_none=True, metadata={"description": "Null for a preset, which has to be non-empty."}
     )
     found = fields.String(required=True, metadata={"description": "The text under the key; empty when there is none."})
     matched = fields.Boolean(required=True)
@@ -29,19 +29,19 @@ class SelectorPart(Schema):
 
 
 class PlannedPlugin(Schema):
-    """A plugin, and whether the job would meet it."""
+    """A plugin, and whether it would be called for the job."""
 
     key = fields.String(required=True)
     feature = fields.String(required=True)
     enabled = fields.Boolean(required=True, metadata={"description": "Whether its feature is on."})
     sequence = fields.Integer(required=True, metadata={"description": "From 1 within its type."})
-    runs = fields.Boolean(required=True, metadata={"description": "Whether it would be asked, or told."})
+    runs = fields.Boolean(required=True, metadata={"description": "Whether it would be called."})
     reason = fields.String(required=True, metadata={"description": "Why not; empty when it runs."})
     selector = fields.Nested(SelectorPart, required=True)
 
 
 class PlannedHook(PlannedPlugin):
-    """A LifeHook, and what it would be told of."""
+    """A LifeHook, and the states whose events it would be sent."""
 
     states = fields.List(fields.String(validate=STATE), required=True)
 
@@ -51,10 +51,10 @@ class PlannedStage(Schema):
 
     stage = fields.String(required=True, validate=validate.OneOf([stage.value for stage in STAGES]))
     pluginType = fields.String(
-        required=True, allow_none=True, metadata={"description": "Null for the launch, which asks no plugin."}
+        required=True, allow_none=True, metadata={"description": "Null for the launch, which calls no plugin."}
     )
     reached = fields.Boolean(
-        required=True, metadata={"description": "Whether it has its turn, as long as plugins let the job pass."}
+        required=True, metadata={"description": "Whether the job would reach it, if no plugin stops it."}
     )
     fails = fields.Boolean(required=True, metadata={"description": "Whether the job would fail here."})
     outcome = fields.String(required=True, metadata={"description": "What the stage would do, as a sentence."})
@@ -62,14 +62,14 @@ class PlannedStage(Schema):
 
 
 class StandIn(Schema):
-    """What the plan had to assume."""
+    """An assumption of the plan."""
 
     jobID = fields.String(required=True)
     note = fields.String(required=True)
 
 
 class JobPlan(Schema):
-    """The way that a job would go."""
+    """The stages that a job would pass, with their plugins."""
 
     namespace = fields.String(required=True)
     tasksetCheck = fields.String(

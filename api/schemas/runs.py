@@ -1,10 +1,10 @@
-"""Forms of runs of flows."""
+"""Schemas of runs of flows."""
 
 from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.bodies import Choice, Object
+from api.schemas.bodies import ChoiceField, Object
 from api.schemas.fields import CommaSeparated, Flag, Pages, Query, Timestamp, WholeNumber, nullable_time
 from api.schemas.jobs import Reason
 from pipeline_core.flows.runs.control import MARKS
@@ -22,9 +22,9 @@ class RunBody(Reason):
 
 
 class Mark(Reason):
-    """What a task is to count as."""
+    """The state that a task is marked with."""
 
-    mark = Choice({state.value: state for state in MARKS}, required=True)
+    mark = ChoiceField({state.value: state for state in MARKS}, required=True)
 
 
 class RunStarted(Schema):
@@ -37,7 +37,7 @@ class RunFilters(Pages):
     """Which runs, and which page of them."""
 
     state = CommaSeparated(tuple(RunState), metadata={"description": "States, separated by commas."})
-    trigger = CommaSeparated(tuple(Trigger), metadata={"description": "How they came about, separated by commas."})
+    trigger = CommaSeparated(tuple(Trigger), metadata={"description": "Triggers, separated by commas."})
 
 
 class RunList(RunFilters):
@@ -54,7 +54,7 @@ class RunLogQuery(Query):
     task = fields.String(validate=validate.Length(1, 64), metadata={"description": "A task, in either spelling."})
     tail = WholeNumber(0, 10**9, metadata={"description": "Only so many lines from the end."})
     since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
-    follow = Flag(load_default=False, metadata={"description": "Go on until the run has ended."})
+    follow = Flag(load_default=False, metadata={"description": "Stream until the run has ended."})
 
 
 class RunSummary(Schema):
@@ -74,7 +74,7 @@ class RunSummary(Schema):
 
 
 class Usage(Schema):
-    """What the replicas of a task use together."""
+    """The total usage of a task's replicas."""
 
     cpuCores = fields.Float(required=True)
     memoryBytes = fields.Integer(required=True)
@@ -87,8 +87,8 @@ class RunTask(Schema):
     label = fields.String(required=True)
     state = fields.String(required=True, validate=validate.OneOf([state.value for state in TaskState]))
     reason = fields.String(required=True)
-    jobID = fields.String(required=True, allow_none=True, metadata={"description": "Of the last try."})
-    attempt = fields.Integer(required=True, metadata={"description": "Tries so far."})
+    jobID = fields.String(required=True, allow_none=True, metadata={"description": "Of the last attempt."})
+    attempt = fields.Integer(required=True, metadata={"description": "Attempts so far."})
     startAt = nullable_time()
     finishedAt = nullable_time()
     output = fields.String(required=True, allow_none=True)
@@ -96,7 +96,7 @@ class RunTask(Schema):
         Usage,
         required=True,
         allow_none=True,
-        metadata={"description": "While it runs, as far as the cluster tells; of the first 20 running tasks."},
+        metadata={"description": "While it runs, if the cluster reports usage; for the first 20 running tasks."},
     )
 
 
@@ -109,5 +109,5 @@ class RunDetail(RunSummary):
 METRICS = {
     "type": "object",
     "additionalProperties": {"type": "array", "items": {"type": "object"}},
-    "description": "By task, what it left in `/metric.json`.",
+    "description": "By task, the metrics in its `/metric.json`.",
 }

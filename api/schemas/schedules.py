@@ -1,4 +1,4 @@
-"""Forms of schedules of flows, and of their backfills."""
+"""Schemas of schedules of flows, and of their backfills."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, post_load, validate, validates_schema
 
-from api.schemas.bodies import BodySchema, Boolean, Choice, Text
+from api.schemas.bodies import BodySchema, Boolean, ChoiceField, Text
 from api.schemas.fields import Query, WholeNumber, nullable_time
 from pipeline_core.database.models import BackfillState
 from pipeline_core.flows.schedules.backfills import DUE, BackfillOperation, BackfillRequest
@@ -18,16 +18,16 @@ _STATE = validate.OneOf([state.value for state in BackfillState])
 
 
 class ScheduleQuery(Query):
-    """How much of a schedule."""
+    """How many points of a schedule."""
 
-    count = WholeNumber(1, MAX_POINTS, load_default=10, metadata={"description": "So many of the next points."})
+    count = WholeNumber(1, MAX_POINTS, load_default=10, metadata={"description": "How many of the next points."})
 
 
 class ScheduleBody(BodySchema):
     """Whether a schedule is paused."""
 
     paused = Boolean(required=True)
-    replay = Boolean(metadata={"description": "With `paused` false: the points that were missed are made up."})
+    replay = Boolean(metadata={"description": "With `paused` false: the points that were missed are run."})
 
     @validates_schema
     def _replays_when_it_goes_on(self, data: Mapping[str, Any], **_: Any) -> None:
@@ -37,7 +37,7 @@ class ScheduleBody(BodySchema):
 
 
 class Missed(Schema):
-    """Points whose time is over and that have no run."""
+    """Past points that have no run."""
 
     count = fields.Integer(required=True)
     exact = fields.Boolean(required=True, metadata={"description": "`false` when there are more than were counted."})
@@ -45,7 +45,7 @@ class Missed(Schema):
 
 
 class ScheduleState(Schema):
-    """How a flow's schedule stands. Times are in UTC."""
+    """The state of a flow's schedule. Times are in UTC."""
 
     flow = fields.String(required=True)
     paused = fields.Boolean(required=True)
@@ -59,7 +59,7 @@ class ScheduleState(Schema):
 
 
 class BackfillBody(BodySchema):
-    """Which points are to be run."""
+    """Which points to run."""
 
     start = Text(
         required=True,
@@ -90,7 +90,7 @@ class LeftOut(Schema):
 
 
 class BackfillPlan(Schema):
-    """What a backfill does."""
+    """The points that a backfill runs and leaves out."""
 
     points = fields.List(nullable_time(), required=True, metadata={"description": "Those that are run, oldest first."})
     leftOut = fields.List(fields.Nested(LeftOut), required=True)
@@ -98,9 +98,9 @@ class BackfillPlan(Schema):
 
 
 class BackfillAction(BodySchema):
-    """What becomes of a backfill."""
+    """Whether to stop or to resume a backfill."""
 
-    action = Choice(BackfillOperation, required=True)
+    action = ChoiceField(BackfillOperation, required=True)
 
 
 class BackfillSummary(Schema):
@@ -125,7 +125,7 @@ class BackfillSummary(Schema):
         metadata={"format": "date-time", "description": "Its last point."},
     )
     total = fields.Integer(required=True, metadata={"description": "How many points it has."})
-    made = fields.Integer(required=True, metadata={"description": "How many of them have had a run."})
+    made = fields.Integer(required=True, metadata={"description": "For how many of them a run was created."})
     createdAt = nullable_time()
     finishedAt = nullable_time()
 

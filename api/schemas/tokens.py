@@ -1,4 +1,4 @@
-"""Forms of tokens and of the audit log."""
+"""Schemas of tokens and of the audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, post_load, validate
 
-from api.schemas.bodies import BodySchema, Boolean, Choice, Either, Items, Text, between
+from api.schemas.bodies import BodySchema, Boolean, ChoiceField, Either, Items, Text, between
 from api.schemas.fields import nullable_time
 from pipeline_core.auth import password
 from pipeline_core.auth.actor import ADMIN
@@ -38,7 +38,7 @@ class AdminBody(BodySchema):
 
 
 class FutureTimestamp(Text):
-    """A time that lies ahead, as RFC 3339."""
+    """A time in the future, as RFC 3339."""
 
     absent = None
 
@@ -53,7 +53,7 @@ class FutureTimestamp(Text):
         return moment
 
     def _validate(self, value: Any) -> None:
-        """Nothing more: it is a time already."""
+        """Nothing to do: `_deserialize` has checked it."""
 
 
 def _forwho_error(text: str) -> str | None:
@@ -66,8 +66,8 @@ def _forwho_error(text: str) -> str | None:
 
 
 def _privileges() -> Items:
-    """One or more; they are read in the order of `Privilege`, each once."""
-    return Items(Choice(NAMES), required=True, validate=validate.Length(min=1), post_load=_in_order)
+    """One or more privileges; deserialized to a tuple in the order of `Privilege`, without duplicates."""
+    return Items(ChoiceField(NAMES), required=True, validate=validate.Length(min=1), post_load=_in_order)
 
 
 def _in_order(named: Sequence[Privilege]) -> tuple[Privilege, ...]:
@@ -144,7 +144,7 @@ PRIVILEGES = Either(token=PrivilegesByValue, id=PrivilegesByID)
 
 
 class TokenMade(Schema):
-    """The token, shown this once."""
+    """The created token; its value is not shown again."""
 
     token = fields.String(required=True, validate=validate.Regexp(r"^[A-Za-z0-9]{24}$"))
     id = fields.String(required=True)

@@ -5,6 +5,6 @@
 - `logs`: which log files a query asks for, and merging them by time; both drivers use it.
 - `kubernetes`, `local`, `null`: the drivers.
 
-From outside use `factory.cluster` and `base`; `local.launcher.shortcomings` is for the start-up message. This package
-imports nothing: the supervisors of the local driver load it too, and ought to stay small.
+From outside use `factory.cluster` and `base`; `local.launcher.shortcomings` is for the start-up message. This module
+imports nothing, since the supervisors of the local driver load it too, and have to stay small.
 """

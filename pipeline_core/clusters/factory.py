@@ -1,7 +1,7 @@
 """The cluster that this process uses.
 
-A driver's module is imported when it is chosen: the client of Kubernetes alone takes a second and 50 MB, which no process
-of an installation without Kubernetes should pay.
+A driver's module is imported when it is chosen: importing the Kubernetes client takes a second and 50 MB, which
+installations without Kubernetes are spared.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ IDLE_SECONDS = 5.0
 
 
 class NullCluster:
-    """Keeps nothing: what `launch` returns is all that it ever says of a job."""
+    """Stores nothing: the observation that `launch` returns is the only one."""
 
     platform = "null"
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """What a person sees of a run."""
+    """The state of a run."""
 
     WAITING = "waiting"
     BLOCKED = "blocked"
@@ -22,7 +22,7 @@ class RunState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """What a person sees of a task of a run; `waiting` covers tasks without a job and with one that waits."""
+    """The state of a task of a run; `waiting` covers tasks without a job and with one that waits."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -35,17 +35,17 @@ class TaskState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether what follows may start."""
+        """Whether downstream tasks may start."""
         return self in (TaskState.SUCCEEDED, TaskState.SKIPPED)
 
     @property
     def lost(self) -> bool:
-        """Whether what follows is given up."""
+        """Whether downstream tasks cannot run any more."""
         return self in (TaskState.FAILED, TaskState.STOPPED, TaskState.UPSTREAM_FAILED)
 
 
 class Trigger(StrEnum):
-    """How a run came about. `task` and `debug` runs are of a single task."""
+    """What started a run. `task` and `debug` runs are of a single task."""
 
     MANUAL = "manual"
     SCHEDULE = "schedule"
@@ -55,7 +55,7 @@ class Trigger(StrEnum):
 
     @property
     def by_hand(self) -> bool:
-        """Whether a person wanted this run, and not one for a point of the schedule."""
+        """Whether a person started this run, rather than a schedule or a backfill."""
         return self in BY_HAND
 
 

@@ -312,7 +312,7 @@ def test_pruned_logs_are_removed_and_the_job_stays(
 def test_watching_collects_logs_for_as_long_as_it_lasts(
     driver: KubernetesCluster, node: NodeLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline_core.clusters.kubernetes.archiving.ROUND_SECONDS", 0.05)
+    monkeypatch.setattr("pipeline_core.clusters.kubernetes.archiving.ROUND_PAUSE_SECONDS", 0.05)
     node.write(POD, "00Z one")
     stop = threading.Event()
     watched = driver.watch(stop)

@@ -1,13 +1,14 @@
 """TaskSets as pods of a Kubernetes cluster.
 
-In the order in which one reads:
+In reading order:
 
-- `driver`: `KubernetesCluster`. `watch`: changed jobs as they come, and the cache of what was seen.
+- `driver`: `KubernetesCluster`. `watch`: yields changed jobs, and caches their observations.
 - `attempt`: one job attempt: creates, observes and ends its pods. `ledger`: what its control ConfigMap records of pods that
   are gone.
 - `objects`: the objects that are created, and their names; `collector` is the container that prints metrics.
-- `pods`, `rules`: a pod's status, and the table by which it becomes the report of a replica. Both without I/O.
-- `podlogs`, `archive`, `archiving`, `logs`: the log of one container; where logs are kept; how they get there; the log of a job.
+- `pods`, `rules`: a pod's status, and the table of rules that maps it to the report of a replica. Both without I/O.
+- `podlogs`: the log of one container. `archive`: the files in which logs are kept. `archiving`: copies logs there. `logs`: the
+  log of a job.
 - `results`: outputs and metrics of ended pods.
 - `api`: requests to the API server.
 

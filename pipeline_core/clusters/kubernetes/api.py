@@ -1,4 +1,4 @@
-"""Requests to the Kubernetes API, with timeouts and backoff, and its errors as those of a cluster."""
+"""Requests to the Kubernetes API, with timeouts and backoff, and the mapping of its errors to cluster errors."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class KubernetesApi:
         read_seconds: float = READ_SECONDS,
         pauses: Sequence[float] = PAUSES_SECONDS,
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The response, to be read piece by piece; it is closed in the end. Raises as `request` does.
+        """The response, for streaming; it is closed on exit. Raises as `request` does.
 
         `pauses` are those between attempts, in seconds.
         """
-        response = self._send_patiently(pauses, method, path, query, body, accept, content, read_seconds)
+        response = self._send_with_retries(pauses, method, path, query, body, accept, content, read_seconds)
         try:
             yield response
         finally:
@@ -116,7 +116,7 @@ class KubernetesApi:
                 return
             query["continue"] = rest
 
-    def _send_patiently(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
+    def _send_with_retries(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
         for pause in (*pauses, None):
             wait = pause
             try:
@@ -133,7 +133,7 @@ class KubernetesApi:
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if wait is None:
                     raise ClusterUnavailable(f"the cluster cannot be reached: {error}") from error
-            # Never before the time that the server named, and not all at once after it.
+            # At least as long as the server asked for, with jitter.
             self._sleep(wait * random.uniform(1.0, 1.3))
         raise AssertionError("the last attempt returns or raises")
 

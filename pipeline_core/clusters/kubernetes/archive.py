@@ -1,4 +1,4 @@
-"""The archive of logs: files at any place that fsspec reaches, which outlive the pods.
+"""The archive of logs: files on any file system of fsspec, which are kept after the pods are deleted.
 
 Each run of a container has a file `{job}/{pod}/{place}-{container}.{run}.log` of lines that begin with their time. `place` is
 the container's position in its pod; `run` counts its restarts. While the run lasts, the archive has pieces of the log instead,
@@ -165,7 +165,7 @@ class Archive:
 
 
 class _Replaced(Exception):
-    """A file has been removed, and what it had is in another one."""
+    """A file has been removed, and its lines are in another file."""
 
 
 def _first(path: str) -> int:

@@ -1,7 +1,7 @@
 """Copies logs into the archive: whole logs of runs that have ended, and pieces of those that have not.
 
 A node keeps the log of a container only while its pod exists, and of a long log only the end. So the process that watches
-the cluster also collects, at intervals, what running containers have written since.
+the cluster also collects, at intervals, what running containers have written.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pipeline_core.common.clock import now
 
 log = structlog.get_logger(__name__)
 
-ROUND_SECONDS = 30.0
+ROUND_PAUSE_SECONDS = 30.0
 """Pause between two rounds over the running containers."""
 REQUESTS_PER_SECOND = 50
-AT_A_TIME = 4
+MAX_CONCURRENT = 4
 PIECE_BYTES = 4 * 1024 * 1024
 ARCHIVE_UNAVAILABLE_SECONDS = 24 * 3600.0
 """How long pods that have ended are kept while the archive cannot be used."""
@@ -69,7 +69,7 @@ def store(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
 
 
 class Archiving(Enum):
-    """How far the logs of an ended pod are in the archive. LATE: not yet, and the time to wait for them is over."""
+    """Whether the logs of an ended pod are in the archive. LATE: they are not, and the time to wait for them is over."""
 
     UNDER_WAY = "under way"
     LATE = "late"
@@ -77,13 +77,13 @@ class Archiving(Enum):
 
 
 def waited(at: datetime, ended: datetime | None, stopped: datetime | None) -> float:
-    """For how many seconds the logs of a pod have been waited for: since its end, or the stop of its attempt if later."""
+    """Seconds for which the logs of a pod have been waited for: since its end, or the stop of its attempt if later."""
     since = max((moment for moment in (ended, stopped) if moment), default=datetime.min.replace(tzinfo=UTC))
     return (at - since).total_seconds()
 
 
 def archiving_after(error: ClusterUnavailable, seconds: float, wait_seconds: float) -> Archiving:
-    """What follows from an error when logs were to be stored, after so many seconds of waiting.
+    """Decides after an error in storing logs, which have been waited for `seconds`.
 
     A log that cannot be read is given up after `wait_seconds`, since it may be lost with its node. The archive is waited for
     longer, but only the deletion of the pod waits with it.
@@ -102,7 +102,7 @@ def store_running(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
 
 
 class Collector:
-    """Collects the logs of all running containers of some namespaces, round by round, and remembers where it stopped."""
+    """Collects the logs of all running containers of some namespaces, at intervals, each from where it stopped before."""
 
     def __init__(
         self, api: KubernetesApi, archive: Archive, namespaces: Collection[str], over: threading.Event
@@ -120,7 +120,7 @@ class Collector:
     def round(self) -> None:
         """Collect from every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
         resumes: dict[ContainerRun, Resume] = {}
-        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="logs") as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="logs") as pool:
             for pod in self._pods():
                 for run in _running(pod):
                     if self._over.wait(1 / REQUESTS_PER_SECOND):
@@ -130,7 +130,7 @@ class Collector:
         self._resumes = resumes
 
     def _collect_rounds(self) -> None:
-        while not self._over.wait(ROUND_SECONDS):
+        while not self._over.wait(ROUND_PAUSE_SECONDS):
             try:
                 self.round()
             except ClusterUnavailable as error:
@@ -153,7 +153,7 @@ class Collector:
 
 
 def _add(api: KubernetesApi, archive: Archive, run: ContainerRun, resume: Resume) -> None:
-    """Store what was written since, piece by piece."""
+    """Store what was written since `resume`, in pieces."""
     full = True
     while full:
         piece, size, first = [], 0, resume.count
@@ -175,9 +175,9 @@ def _resume_from_archive(archive: Archive, run: ContainerRun) -> Resume:
 
 
 def _whole(api: KubernetesApi, archive: Archive, run: ContainerRun, *, previous: bool) -> Iterator[bytes]:
-    """The lines of a run: what the archive has of it, then the rest from the cluster.
+    """The lines of a run: those in the archive, then the rest from the cluster.
 
-    When the API server loses its node in the middle of a log, the log seems to end there: so the last line is asked for too.
+    When the API server loses its node in the middle of a log, the log seems to end there: so the last line is checked too.
     """
     resume = Resume()
     last = b""

@@ -39,7 +39,7 @@ from pipeline_core.taskset.document import active_deadline, collects
 
 Json = dict[str, Any]
 
-AT_A_TIME = 8
+MAX_CONCURRENT = 8
 """Requests about single pods that are sent at the same time."""
 MOST_DIAGNOSED = 5
 """Failed replicas whose logs are read for diagnostics; the job shows those of the first."""
@@ -98,10 +98,10 @@ class KubernetesAttempt:
         return {key: _slim(pod) for pod in found if self._owns(pod) and (key := _key(pod))}
 
     def observe(self, before_loss: Callable[[Json], None] = lambda pod: None) -> Observation:
-        """The states of all replicas. Also ends the pods that have to end by what is seen.
+        """The states of all replicas. Also ends the pods that have to be ended according to them.
 
-        `before_loss` is called with each pod of which logs are about to be lost: a container was restarted or will be, or
-        somebody is deleting the pod.
+        `before_loss` is called with each pod whose logs are about to be lost: a container was restarted or will be, or the
+        pod is being deleted.
         """
         pods = {} if self.cleared else self.pods()
         at = now()
@@ -165,7 +165,7 @@ class KubernetesAttempt:
         overdue: Collection[ReplicaKey],
         lost: list[ReplicaReport],
     ) -> None:
-        """Record verdicts that the pods will not show, and end pods that go on in spite of them."""
+        """Record verdicts that do not show in the pods' status, and end the pods that still run."""
         given_up = {key: one for key, one in judgements.items() if one.end and one.report.state.ended}
         if given_up or lost:
             self.amend(lambda ledger: ledger.with_ended([*(one.report for one in given_up.values()), *lost]))
@@ -200,7 +200,7 @@ class KubernetesAttempt:
         """
         forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
         missing = [key for key in expected_replicas(request) if key not in forbidden]
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
             for _ in pool.map(lambda key: self._create(maker.pod(key)), missing):
                 pass
         if missing:
@@ -238,7 +238,7 @@ class KubernetesAttempt:
         return not running
 
     def mark_stopped(self) -> None:
-        """Record that nothing of it may run from now on; a late launch finds that."""
+        """Record that nothing of it may run from now on, so that a late launch creates no pods."""
         if self.stopped_at is None:
             metadata = {
                 "labels": {objects.STOPPED: "true"},
@@ -256,12 +256,12 @@ class KubernetesAttempt:
         """Record how these pods ended, and delete them."""
         at = now()
         self.amend(lambda ledger: ledger.with_ended(judge(pod, at, self._limits).report for pod in pods.values()))
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
             for _ in pool.map(self._delete, pods.values()):
                 pass
 
     def clear(self) -> None:
-        """Keep nothing but the ledger: record replicas that never started, and drop the TaskSet."""
+        """Reduce it to the ledger: record replicas that never started, and drop the TaskSet."""
         if not self.cleared:
             rest = self._reports({}).values()
             self.amend(lambda ledger: ledger.with_ended(rest))
@@ -273,7 +273,7 @@ class KubernetesAttempt:
             )
 
     def forget(self) -> None:
-        """Delete the control ConfigMap, and with it whatever it owns."""
+        """Delete the control ConfigMap, and with it all objects that it owns."""
         _ignore_missing(lambda: self._api.request("DELETE", self._own_path))
 
     def amend(self, change: Callable[[AttemptLedger], AttemptLedger]) -> None:
@@ -316,7 +316,7 @@ class KubernetesAttempt:
         if deleted:
             reports = [_final(judge(pods[key], at, self._limits).report, reasons[key], at) for key in deleted]
             self.amend(lambda ledger: ledger.with_ended(reports))
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
             for _ in pool.map(lambda key: self._take_step(steps[key], pods[key], reasons[key]), steps):
                 pass
 
@@ -330,7 +330,7 @@ class KubernetesAttempt:
             self._delete(pod, grace=0 if step is EndingStep.FORCE else None)
 
     def _delete(self, pod: Json, grace: int | None = None) -> None:
-        """Delete the pod by its UID: another one of the same name stays."""
+        """Delete the pod by its UID, so that another pod of the same name is not deleted."""
         options: Json = {"preconditions": {"uid": pod["metadata"]["uid"]}}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
@@ -356,7 +356,7 @@ def _first_attempts(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
 
 
 def _key(pod: Json) -> ReplicaKey | None:
-    """The replica attempt of a pod; None for one that somebody else gave this owner."""
+    """The replica attempt of a pod; None for a pod that others created with this owner."""
     try:
         return objects.key_of(pod)
     except (KeyError, ValueError):
@@ -376,7 +376,7 @@ def _annotated(metadata: Json, name: str, value: str) -> Json:
 
 
 def _slim(pod: Json) -> Json:
-    """Remove what is large and not needed: with lists of hosts, environments may be."""
+    """Remove the environments, which are not needed and may be large because of lists of hosts."""
     pod["metadata"].pop("managedFields", None)
     for kind in ("initContainers", "containers"):
         for container in pod["spec"].get(kind) or []:

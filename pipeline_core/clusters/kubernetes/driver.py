@@ -73,7 +73,7 @@ class KubernetesCluster:
         self._collector_image = collector_image
 
     def launch(self, request: LaunchRequest) -> Observation:
-        """May be repeated wherever it was interrupted: objects that exist are found by name, those that did by the ledger."""
+        """Can be repeated after an interruption anywhere: existing objects are found by name, deleted ones in the ledger."""
         with refusals(f"launching job {request.job_id}", permanent=True):
             control = objects.control_configmap(request)
             attempts = self._attempts(request.job_id, (request.namespace,))
@@ -103,7 +103,7 @@ class KubernetesCluster:
             return attempt.observe()
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """Also ends pods that have to end by what is seen: those of which only sidecars run, and those that took too long."""
+        """Also ends pods of which only sidecars still run, and pods that have exceeded a limit."""
         with refusals(f"looking at job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
@@ -114,7 +114,7 @@ class KubernetesCluster:
             return replace(found, replicas=tuple(replace(one, usage=used.get(one.pod_name)) for one in found.replicas))
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """Also collects the logs of running containers, for as long as it lasts."""
+        """Also collects the logs of running containers meanwhile."""
         over = Event()
         Collector(self._api, self._archive, self._namespaces, over).start()
         try:
@@ -126,7 +126,7 @@ class KubernetesCluster:
         return self._cache.observation(job_id)
 
     def logs(self, job_id: str, query: LogQuery) -> Iterator[LogLine | None]:
-        """Logs on a node that cannot be reached are left out; when followed, they come once it can be reached."""
+        """Logs on a node that cannot be reached are left out; with `follow`, they follow once it can be reached."""
 
         def attempts() -> list[KubernetesAttempt]:
             return self._attempts(job_id)
@@ -142,7 +142,7 @@ class KubernetesCluster:
                 yield from results.read(self._api, attempt, self._limits, self._archive_wait)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
-        """The control ConfigMap stays, so that a late launch finds that the job was stopped; `prune` removes it."""
+        """The control ConfigMap stays, so that a late launch sees that the job was stopped; `prune` removes it."""
         with refusals(f"deleting job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
@@ -235,7 +235,7 @@ class KubernetesCluster:
                 raise
 
     def _end(self, attempt: KubernetesAttempt, *, hurry: bool = False, keep: bool = False) -> bool:
-        """Take the next step towards the end of a job attempt; whether nothing of it runs and no pod is left.
+        """Take the next step to end a job attempt. Returns whether nothing of it runs and no pod is left.
 
         With `keep`, pods stay that have ended and whose logs are stored. With `hurry`, pods may be left whose logs have been
         waited for long enough: they are deleted when the job is cleaned up.

@@ -13,7 +13,7 @@ from pipeline_core.clusters import logs as merging
 from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, Observation, ReplicaKey
 from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
-from pipeline_core.clusters.kubernetes.attempt import AT_A_TIME, Json, KubernetesAttempt
+from pipeline_core.clusters.kubernetes.attempt import MAX_CONCURRENT, Json, KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
 from pipeline_core.clusters.kubernetes.pods import PodContainer, PodView
@@ -47,7 +47,7 @@ class _Source:
         self._restarts: int | None = None
 
     def pull(self, api: KubernetesApi, namespace: str, pod: str, container: PodContainer, query: LogQuery) -> None:
-        """Copy what was written since. A log that cannot be read now is read the next time."""
+        """Copy what was written since the last call. A log that cannot be read now is read the next time."""
         began = now()
         first = self._restarts is None
         # Where the archive has a part of the log, all that follows is needed.
@@ -110,7 +110,7 @@ class _Sources:
         self._looked = float("-inf")
 
     def over(self) -> bool:
-        """Whether all that is followed has ended. Looks every POLL_SECONDS only, and then has `find` look too."""
+        """Whether all that is followed has ended. Polls every POLL_SECONDS at most, and then makes `find` poll too."""
         if time.monotonic() - self._looked < POLL_SECONDS:
             return False
         self._looked = time.monotonic()
@@ -152,7 +152,7 @@ class _Sources:
             if (attempt.number, key) in wanted
             for pull in self._pulls(attempt, key, pod, archived)
         ]
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
             for _ in pool.map(lambda pull: pull(), pulls):
                 pass
         live = {str(pod["metadata"]["name"]) for _, pods in attempts for pod in pods.values()}

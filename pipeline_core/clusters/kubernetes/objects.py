@@ -41,7 +41,7 @@ def pod_name(job_id: str, attempt: int, key: ReplicaKey) -> str:
 
 
 def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
-    """The replica attempt of a pod, by its name, since people may change labels.
+    """The replica attempt of a pod, by its name, since users may change labels.
 
     Raises KeyError or ValueError when the pod is not one of ours.
     """
@@ -53,7 +53,7 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
 
 
 def replica_attempt_of_pod(job_id: str, name: str) -> ReplicaAttempt | None:
-    """The job attempt and the replica attempt that a pod's name says; None when the pod is not one of the job."""
+    """The job attempt and the replica attempt in a pod's name; None when the pod is not one of the job."""
     found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
     return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
 

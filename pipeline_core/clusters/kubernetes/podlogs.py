@@ -78,7 +78,7 @@ def utc(stamp: bytes) -> bytes:
 
 
 class Resume:
-    """Where reading a log stopped.
+    """The position at which reading a log stopped.
 
     The API server can continue only from a whole second, so it repeats some lines. And the lines of a container's two output
     streams may be a little out of order, so the next reading starts one second earlier.
@@ -94,16 +94,16 @@ class Resume:
 
     @property
     def since(self) -> str:
-        """The time from which to read on; empty in the beginning."""
+        """The time from which to continue; empty before the first line."""
         return self._since.decode() + "Z" if self._since else ""
 
     def begin(self, moment: datetime) -> None:
-        """Start at this time, if nothing has been read yet."""
+        """Start at this time, unless lines have been read."""
         if not self._since:
             self._since = _second(moment.astimezone(UTC))
 
     def new(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The lines that were not read before, and are not older than the first that was."""
+        """The lines that were not read before and are not older than the first one read."""
         repeated, since, first = self._seen.copy(), self._since, self._first
         for line in lines:
             stamp = line.partition(b" ")[0]

@@ -1,4 +1,4 @@
-"""From the status of a pod to the report of its replica: a table of rules, of which the first that matches decides."""
+"""Maps the status of a pod to the report of its replica, by a table of rules, of which the first that matches decides."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WaitLimits:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule that matches says. `reason` None stands for the rule's own."""
+    """The result of a rule that matches. `reason` None means the rule's own."""
 
     reason: str | None = None
     exit_code: int | None = None
@@ -362,7 +362,7 @@ RULES: tuple[PodRule, ...] = (
     ),
     PodRule("any other", None, "", None, _runs),
 )
-"""The table, in the order in which it is read. Its `when`, `reason` and `result` are what the documentation shows."""
+"""The table, in order of precedence. The documentation shows `when`, `reason` and `result`."""
 
 
 DIAGNOSTICS_BYTES = 2048

@@ -1,6 +1,6 @@
-"""The watch: list the pods, then watch from there; and a cache of what it has seen.
+"""The watch: lists the pods, watches them from that version on, and caches observations.
 
-The cache keeps judgements of pods, which say enough of most jobs without another request to the API server.
+The cache has judgements of pods, from which most jobs can be observed without another request to the API server.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GONE = 410
 
 
 class WatchExpired(Exception):
-    """The API server does not know any more what happened since the given version: list again."""
+    """The API server has no events since the given version any more: list again."""
 
 
 def changes(
@@ -102,7 +102,7 @@ class _ChangedJobs:
 
 
 class _Listener(threading.Thread):
-    """Watches one namespace in a thread; notes changed jobs, and the error when it cannot go on."""
+    """Watches one namespace in a thread; records changed jobs, and the error with which it stopped."""
 
     def __init__(
         self, api: KubernetesApi, namespace: str, changed: _ChangedJobs, cache: ObservationCache, over: threading.Event
@@ -135,7 +135,7 @@ class _Listener(threading.Thread):
                 return
 
     def _listen(self) -> None:
-        """List pods and jobs, then watch the pods until the server does not know our version any more."""
+        """List pods and jobs, then watch the pods until the version has expired."""
         try:
             pods = self._api.pages(f"{self._base}/pods", JOB, PODS_AT_ONCE)
             version, first = next(pods)
@@ -208,7 +208,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _CachedPod:
-    """The judgement on a pod. It is `plain` when it says all that there is to know, and nothing has to be done."""
+    """The judgement on a pod. It is `plain` when it is complete and nothing has to be done for the pod."""
 
     attempt: int
     owner: str

@@ -36,7 +36,7 @@ START_SECONDS = 5.0
 
 
 class LocalAttempt:
-    """Every method may be repeated at any time, by any process."""
+    """A job attempt, by its directory. Every method is idempotent and may be called by any process."""
 
     def __init__(self, path: Path, number: int) -> None:
         self.number = number
@@ -74,7 +74,7 @@ class LocalAttempt:
             start_supervisor(self._path)
 
     def revive(self) -> None:
-        """Start another supervisor when the one that had orders left has died."""
+        """Start another supervisor when the last one died with orders left."""
         try:
             age = time.time() - (self._path / "supervisor.log").stat().st_mtime
         except FileNotFoundError:
@@ -176,7 +176,7 @@ class LocalAttempt:
                 return current_states(self._read[1], self._files.orders(), self._files.stops(), supervised=supervised)
 
     def _kill_orphans(self, journal: Journal) -> bool:
-        """Kill what outlived both its keeper and its supervisor, as far as control groups know it; whether all is gone."""
+        """Kill processes in control groups that outlived keeper and supervisor. Returns whether all are gone."""
         lost = [key for key, fields in journal.attempts.items() if "claimed" in fields and fields["state"] not in ENDED]
         cleared = [group.clear() for key in lost if (group := group_of(self.plan, key)) is not None]
         return all(cleared)
@@ -208,7 +208,7 @@ def _time(seconds: float | None) -> datetime | None:
 
 
 def _write_keys(directory: str, keys: Iterable[Key]) -> None:
-    """Write replica attempts to a file that is named by its contents, so that the same order given twice is one file."""
+    """Write replica attempts to a file that is named by a digest of its contents, so that a repeated order adds no file."""
     data = "".join(f"{key}\n" for key in keys).encode()
     names = list_names(directory)
     digest = hashlib.sha256(data).hexdigest()[:16]
@@ -258,8 +258,7 @@ _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno
 def read_results(files: AttemptFiles, keys: Iterable[Key]) -> Iterator[ReplicaResult]:
     """The results of replica attempts that have ended. Raises OSError.
 
-    Their processes could do to these files whatever they liked: so nothing is taken for granted, neither that they are
-    files nor how long they are.
+    The files are untrusted: the job's processes may have replaced them by anything and made them of any size.
     """
     kind = files.plan.get("results")
     for key in keys:

@@ -37,7 +37,7 @@ from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import collects
 
 IDLE_SECONDS = 1.0
-"""After so long without a change the watch yields nothing, so that its caller can say that it is alive."""
+"""After this time without a change the watch yields an empty collection, so that its caller can record a heartbeat."""
 STOP_POLL_SECONDS = 0.25
 
 
@@ -77,7 +77,7 @@ class LocalCluster:
             return attempt.observe()
 
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
-        """Also starts a supervisor for replicas that wait when theirs has died; those that were running then have failed."""
+        """Also starts a supervisor for waiting replicas whose supervisor has died; replicas that it was running have failed."""
         with _os_errors():
             attempts = self._attempts(job_id)
             if not attempts:
@@ -151,7 +151,7 @@ class LocalCluster:
             return all(gone)
 
     def end(self, job_id: str) -> bool:
-        """The same as deleting it: what has ended leaves nothing but files, which stay anyway."""
+        """As `delete`, which keeps the files of ended replicas anyway."""
         return self.delete(job_id)
 
     def running(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Which fields of a pod this driver honours: the one table for the launch, the notes on a job, and the documentation."""
+"""Which fields of a pod this driver honours: the tables for the launch, the notes on a job, and the documentation."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class AttemptFiles:
         return Stops(frozenset(key for name in names for key in read_keys(self.at("stops", name))))
 
     def wake(self) -> None:
-        """Have the supervisor, if there is one, read orders and stops again."""
+        """Make the supervisor, if there is one, read orders and stops again."""
         try:
             fd = os.open(self.at("wake"), os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:

@@ -37,7 +37,7 @@ class Key(tuple[str, int, int]):
 
 
 class Journal:
-    """What the lines of a journal add up to: the fields of each replica attempt."""
+    """The content of a journal: the current fields of each replica attempt."""
 
     __slots__ = ("attempts", "boot")
 
@@ -66,12 +66,12 @@ class Journal:
 
 
 class JournalWriter:
-    """Appends to a journal, and keeps what it adds up to."""
+    """Appends to a journal, and keeps its content."""
 
     def __init__(self, path: str) -> None:
         self.journal = Journal.read(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        # A line that a crash cut off must not swallow the next one.
+        # Terminates a line that a crash cut off.
         self._write(b"\n")
 
     def begin(self) -> None:

@@ -208,7 +208,7 @@ class Keeper:
             self._pump(None)
 
     def _pump(self, until: float | None, *, listening: bool = True) -> None:
-        """Wait for output, an ended process, an order or a time that was set, at most until `until`, and deal with it.
+        """Wait for output, an ended process, an order or a timer, at most until `until`, and handle it.
 
         Raises Interrupted, but not with `listening` false.
         """

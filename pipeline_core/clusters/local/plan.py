@@ -1,4 +1,4 @@
-"""From a TaskSet to the plan of a supervisor: checked, and with nothing left to look up."""
+"""Makes the plan of a supervisor from a TaskSet: checked, with all references resolved."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ def make_plan(
 ) -> dict[str, Any]:
     """The plan of one attempt, as JSON.
 
-    `slots` is how many replicas run at a time, 0 without a limit; `grace_seconds` is for pods that say nothing
-    themselves; `cgroup_problem` says why there are no control groups. Raises ClusterError, with the path of the field
-    that is wrong.
+    `slots` is how many replicas run at a time, 0 without a limit; `grace_seconds` is the default grace time of pods;
+    `cgroup_problem` is why there are no control groups. Raises ClusterError, with the path of the wrong field.
     """
     if not is_job_id(request.job_id):
         raise refuse("metadata.name", f'"{request.job_id}" cannot be the name of a directory')

@@ -104,7 +104,7 @@ class Slot:
 class Slots:
     """The slots as one job attempt sees them; `root` is the cluster's directory, `size` the job's number of replicas.
 
-    `position` is its place in the queue when it last looked, from 0.
+    `position` is its place in the queue at the last check, from 0.
     """
 
     def __init__(self, root: str, user: str, job: str, attempt: int, size: int) -> None:
@@ -127,10 +127,10 @@ class Slots:
         limit = read_limit(self._root)
         taken: list[Slot] = []
         if not limit:
-            with self._turn():
-                self._leave()
+            with self._queue_lock():
+                self._leave_queue()
                 return [self._hold() for _ in waiting]
-        with self._turn():
+        with self._queue_lock():
             held = self._held()
             others = self._others()
             line = []
@@ -140,13 +140,13 @@ class Slots:
                 while len(held) < limit and line[0] != mine and self._clear_if_dead(line[0]):
                     others.remove(line.pop(0))
                 if len(held) >= limit or line[0] != mine:
-                    self._stand_in_line(mine)
+                    self._enqueue(mine)
                     self.position = line.index(mine)
                     break
                 taken.append(self._hold())
                 held.append(Holder(self._user, self._attempt, self._job))
             else:
-                self._leave()
+                self._leave_queue()
                 line = serving_order(others, held, limit)
         if len(held) < limit and line:
             self._wake(line[0])
@@ -155,15 +155,15 @@ class Slots:
     def leave(self) -> None:
         """Give up the place in the queue, if it has one."""
         if self._ticket is not None:
-            with self._turn():
-                self._leave()
+            with self._queue_lock():
+                self._leave_queue()
             self.pass_on()
 
     def pass_on(self) -> None:
         """Wake the job that is next, if a slot is free: to be called when one was released."""
         limit = read_limit(self._root)
         if limit:
-            with self._turn():
+            with self._queue_lock():
                 held = self._held()
                 line = serving_order(self._others(), held, limit)
                 while len(held) < limit and line and self._clear_if_dead(line[0]):
@@ -175,7 +175,7 @@ class Slots:
         return os.path.join(self._root, "slots", *names)
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _queue_lock(self) -> Iterator[None]:
         fd = os.open(self._at("turn"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -197,12 +197,12 @@ class Slots:
     def _clear_if_dead(self, ticket: Ticket) -> bool:
         return _removed_if_unlocked(self._at("line", str(ticket)))
 
-    def _stand_in_line(self, ticket: Ticket) -> None:
+    def _enqueue(self, ticket: Ticket) -> None:
         if ticket != self._ticket:
-            self._leave()
+            self._leave_queue()
             self._ticket, self._ticket_fd = ticket, _locked(self._at("line", str(ticket)))
 
-    def _leave(self) -> None:
+    def _leave_queue(self) -> None:
         if self._ticket is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._at("line", str(self._ticket)))

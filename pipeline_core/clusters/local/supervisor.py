@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline_core.clusters.local.slots import Slot
 
 SLOT_POLL_SECONDS = 0.5
-"""How often the first in line looks for slots of processes that died, which wake nobody; those behind look less often."""
+"""How often the first in the queue checks for slots of processes that died, which wake nobody; the others check less often."""
 SLOT_POLL_LIMIT_SECONDS = 10.0
 
 
@@ -48,7 +48,7 @@ class KeeperHandle:
         self.order = b""
 
     def send(self, order: bytes) -> None:
-        """Send an order, once: the first one that a keeper gets stands."""
+        """Send an order, unless one was sent before: the first one counts."""
         if not self.order:
             self.order = order
             try:
@@ -63,7 +63,7 @@ class KeeperHandle:
 
 
 class AttemptSupervisor:
-    """Starts and stops replica attempts until what runs is what was ordered."""
+    """Starts and stops replica attempts as ordered, until nothing is left to run."""
 
     def __init__(self, files: AttemptFiles, plan: dict[str, Any], lock: int) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class AttemptSupervisor:
             self._recover()
 
     def _recover(self) -> None:
-        """Start from the journal; what an earlier supervisor was running when it died has failed."""
+        """Restore the state from the journal; replica attempts that ran when an earlier supervisor died have failed."""
         self._woken = True
         self._writer = JournalWriter(self._files.at("journal"))
         attempts = self._writer.journal.attempts
@@ -214,7 +214,7 @@ class AttemptSupervisor:
                 self._read_events(by_fd[fd])
 
     def _poll_milliseconds(self) -> float | None:
-        """Milliseconds until it has to look by itself; None when others wake it."""
+        """Milliseconds until it has to check for slots itself; None when others wake it."""
         times = []
         if self._waiting:
             times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position), SLOT_POLL_LIMIT_SECONDS))
@@ -254,7 +254,7 @@ class AttemptSupervisor:
         self._announce()
 
     def _announce(self) -> None:
-        """Touch the file that the watch looks at; there is none when the job was deleted."""
+        """Touch the file that the watch follows; there is none when the job was deleted."""
         try:
             os.utime(self._live)
         except FileNotFoundError:

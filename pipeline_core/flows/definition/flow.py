@@ -101,9 +101,9 @@ class Flow:
 
 
 def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
-    """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`, as far as it can be read; validation errors go to `problems`.
+    """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`; validation errors are added to `problems`.
 
-    `path`, empty for the root, begins the paths of what is wrong. Templates and the installation are not asked.
+    `path`, empty for the root, is the prefix of the errors' paths. Templates and the configuration are not checked.
     """
     if not isinstance(entry, dict):
         problems.add(path or "body", f"must be an object with `pipeline` and `tasks`, not {shown(entry)}")

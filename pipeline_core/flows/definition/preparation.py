@@ -36,7 +36,7 @@ TEMPLATE = TEMPLATE_KEYS[0]
 """The field that errors in the template's own texts are reported at."""
 
 _UNKNOWN_OUTPUT = "1"
-"""Stands for a text that reads the output of a task, while that is unknown. What is made of it is not checked."""
+"""Replaces a text that reads the output of a task while the output is unknown. The values made from it are not checked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

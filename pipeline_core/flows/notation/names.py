@@ -11,7 +11,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 RESERVED_FLOW_NAMES = frozenset({"import", "export"})
-"""Words of the API that stand in paths where the names of flows do."""
+"""Words that paths of the API have in place of a flow's name."""
 
 
 def identity(name: str) -> str:

@@ -39,7 +39,7 @@ YEARS = range(1970, 2200)
 
 _FORMAT = "%Y-%m-%d %H:%M:%S"
 _SECOND = timedelta(seconds=1)
-# Whatever comes at all comes within the 50 years that cronsim looks ahead from here.
+# An expression with any point has one within the 50 years that cronsim searches from here.
 _ANY_TIME = datetime.fromisoformat("2000-01-01")
 
 

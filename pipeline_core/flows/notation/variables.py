@@ -1,9 +1,9 @@
 """Variables: what an expression `{{ … }}` in a text may contain, and rendering it in a sandbox.
 
-Only `{{` and `}}` are special, so that a shell's `${#list[@]}` or `{%` stays what it is. What stands between them is
-parsed by Jinja2, checked against a list of what an expression may consist of, and only then rendered by Jinja2's
-ImmutableSandboxedEnvironment (https://jinja.palletsprojects.com/en/stable/sandbox/), which knows nothing but the names
-given, the filters here, and facades in place of Python's modules `uuid` and `datetime`.
+Only `{{` and `}}` are special, so that a shell's `${#list[@]}` or `{%` stays as it is. The text between them is
+parsed by Jinja2, checked against an allow-list of node types, and only then rendered by Jinja2's
+ImmutableSandboxedEnvironment (https://jinja.palletsprojects.com/en/stable/sandbox/), which has only the given names, the
+filters here, and facades in place of Python's modules `uuid` and `datetime`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ATTRIBUTES = frozenset({"uuid4", "hex", "datetime", "now", "strptime", "strftime
 MAX_DATE_FORMAT = 256
 """Characters of a format of `strftime` or `strptime`."""
 
-# A width, as in %100000d, would make the C library write as much as that.
+# A width, as in %100000d, would make the C library write that many characters.
 _DATE_FORMAT = re.compile(r"(?:[^%]|%[-_0^#]?[A-Za-z%])*", re.DOTALL)
 
 _STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -285,7 +285,7 @@ def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mappi
 
 
 class WallClockTime(datetime):
-    """A date and time without zone, as a clock on the wall in the flow's time zone shows it."""
+    """A local date and time in the flow's time zone, without tzinfo."""
 
     def strftime(self, format: str) -> str:
         """As datetime's, with formats of at most MAX_DATE_FORMAT characters and without widths. Raises ValueError."""

@@ -1,4 +1,4 @@
-"""Task attempts: the pending ones are carried out, which submits the job of a task or stops it.
+"""Processes pending task attempts: submits the job of each, or stops it.
 
 An attempt and its job are written in one transaction, so that no job is submitted twice, even if a worker dies or several
 workers advance the same run.
@@ -88,7 +88,7 @@ class NoFreePorts(Exception):
 
 
 def process_pending(run_id: str, limit: int) -> bool:
-    """Submit and stop the jobs of at most `limit` pending attempts of a run; whether there may be more. Raises Unavailable.
+    """Submit or stop the jobs of at most `limit` pending attempts of a run; whether there may be more. Raises Unavailable.
 
     Several workers may do so at once: each attempt is processed by one of them. One that waits for ports stays pending.
     """
@@ -190,7 +190,7 @@ def _submit(session: Session, run_id: str, key: AttemptKey) -> None:
 
 
 def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> Submission:
-    """What a person would submit; its header tells selectors and gates which task of which run the job belongs to."""
+    """The submission of the task's job; its header has the run and the task, for selectors and gates."""
     return Submission.of_taskset(
         document,
         user_id=run.context.runner,

@@ -97,7 +97,7 @@ class RunRetried:
 
 @dataclass(frozen=True, slots=True)
 class SubmitJob:
-    """SubmitJob the job of this attempt of a task."""
+    """Submit the job of this attempt of a task."""
 
     task: str
     attempt: int
@@ -122,7 +122,7 @@ class FinishRun:
 RunEvent = RunAdmitted | JobChanged | TaskMarked | RunStopped | RunRetried
 RunCommand = SubmitJob | StopJob | FinishRun
 AdvanceResult = tuple[Run, tuple[RunCommand, ...]]
-"""The new run, and what has to be done."""
+"""The new run, and the commands to carry out."""
 
 FAIL_FAST = "not started, as another task failed"
 """The reason of tasks that are `stopped` by `fail_fast`, not by a person."""
@@ -295,7 +295,7 @@ def _propagate(run: Run) -> tuple[Run, list[str]]:
     ready: list[str] = []
     for name, before in run.plan.dag.upstream.items():
         task = run.tasks[name]
-        # A skipped or marked task releases those after it only when all tasks before it are done.
+        # Tasks after a skipped or marked one may start only when all tasks before it are done.
         cause = next((other for other in before if other in lost), None) if lost else None
         open_ = cleared.issuperset(before)
         if not task.active and task.state in (TaskState.WAITING, TaskState.UPSTREAM_FAILED):

@@ -100,7 +100,7 @@ def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line 
                 )
                 readers[job_id].start()
                 started.add(job_id)
-            # Of jobs that start later, all lines are wanted.
+            # Jobs that start later are read from their first line.
             current = replace(query, tail=None)
             all_read = not readers and started >= jobs.keys()
             yield from _drain(received, POLL_SECONDS)
@@ -166,7 +166,7 @@ def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], b
     if task is not None:
         query = query.where(TaskRunRow.key == identity(task))
     with transaction() as session:
-        # In this order, no job is missing once the run has ended.
+        # Read before the jobs: so no job is missing once the run has ended.
         run_ended = session.scalar(select(RunRow.finished_at).where(RunRow.id == run_id)) is not None
         rows = session.execute(query).all()
     return {row.id: row.name for row in rows}, {row.id for row in rows if row.finished_at}, run_ended

@@ -1,7 +1,7 @@
-"""Advancing a run: the changes of its jobs are applied to it, and what follows is carried out.
+"""Advances a run: applies the changes of its jobs to it, and carries out the commands that follow.
 
-What there is to do is found in the database: signals say which jobs of the run have changed, the jobs' rows in which state
-they are. So a run may be advanced at any time, and by several workers at once.
+All input is in the database: signals name the jobs of the run that have changed, and the jobs' rows have their states. So a
+run may be advanced at any time, and by several workers at once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def stale_signals(limit: int) -> list[RunDue]:
 
 @again_if_contended
 def _apply_signals(run_id: str) -> bool:
-    """Apply to the run how the jobs with signals are now; whether there were any signals."""
+    """Apply the present states of the jobs with signals to the run; whether there were any signals."""
     outputs = _collect_outputs(run_id)
     if outputs is None:
         return False

@@ -1,4 +1,4 @@
-"""Run definitions: what a run was started with and what never changes, and the cache of what belongs to runs."""
+"""Run definitions, which are stored when a run is created and never change; and `RunCache`, for values by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals: the note that a job of a run has changed its state, written in the transaction of the change."""
+"""Signals: rows that say that a job of a run has changed its state, written in the transaction of the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advancing backfills: the next points get runs while slots are free, until all of their runs have ended."""
+"""Advances backfills: creates runs for the next points while slots are free, until all of their runs have ended."""
 
 from __future__ import annotations
 

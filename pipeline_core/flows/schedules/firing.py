@@ -1,7 +1,7 @@
-"""Creating the due runs of schedules, exactly once each, even if several workers do so at the same time.
+"""Creates the due runs of schedules, exactly once each, even if several workers do so at the same time.
 
-All work is found in the rows of flows: `next_at` moves on in the transaction that creates the runs, and a run is unique by
-flow and point. A worker that is killed has done all of a small batch or nothing.
+The rows of flows are the only input: `next_at` is advanced in the transaction that creates the runs, and a run is unique by
+flow and point. A worker that is killed has done all of a small batch or none of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_SEARCHED_POINTS = 500
 """Points of a flow that a round searches for those without a run."""
 
 RETRY_AFTER = timedelta(minutes=1)
-"""How long a flow is left alone after no run of it could be created."""
+"""How long to wait after no run of a flow could be created."""
 
 
 def create_due_runs(seconds: float, *, helping: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""The points of a schedule that are due, those of the past that catch-up asks for included."""
+"""The points of a schedule that are due, including missed ones with catch-up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pipeline_core.flows.notation.schedule import Schedule
 
 LATE = timedelta(minutes=1)
-"""A point without a run so long after its time was missed: without catch-up it gets none."""
+"""A point that has no run this long after its time is missed: without catch-up it gets none."""
 
 _INSTANT = timedelta(microseconds=1)
 

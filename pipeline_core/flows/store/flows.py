@@ -195,7 +195,7 @@ def _replace(
 
 
 def _audit_fields(row: FlowRow) -> dict[str, Any]:
-    """What the audit log has of a flow: not its texts, which may contain secrets."""
+    """The fields of a flow for the audit log, without its texts, which may contain secrets."""
     pipeline = row.entry["pipeline"]
     return {"tasks": len(row.entry["tasks"]), "cronTime": pipeline.get("cron_time") or None, "paused": row.paused}
 

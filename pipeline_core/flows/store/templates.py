@@ -59,7 +59,7 @@ def document(session: Session, name: str) -> Mapping[str, Any]:
 
 
 def delete(session: Session, name: str, actor: Actor) -> None:
-    """Delete an imported template. One of a built-in name is again what it was before it was imported.
+    """Delete an imported template. For a built-in name, the built-in template is restored.
 
     Raises NotFound; Conflict while a flow uses it, and for one that is built in and was not imported.
     """
@@ -76,7 +76,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
 
 
 def _revise(session: Session, name: str, document: Any, action: Action, actor: Actor) -> None:
-    """Add a revision, unless the newest says the same: the order of arguments counts, as they become a command line."""
+    """Add a revision, unless it equals the newest, the order of arguments included, since it is that of the command line."""
     newest = session.scalars(
         select(TemplateRevision)
         .where(TemplateRevision.name == name)
@@ -94,7 +94,7 @@ def _revise(session: Session, name: str, document: Any, action: Action, actor: A
 
 
 def _users(session: Session, name: str) -> list[str]:
-    """The first flows that have a task of that template; one more than are shown, when there are so many."""
+    """The first flows that use the template, at most one more than are shown."""
     spellings = [name, *(alias for alias, known in ALIASES.items() if known == name)]
     task = func.json_array_elements(FlowRow.entry["tasks"]).table_valued("value").render_derived()
     uses = select(task.c.value).where(task.c.value.op("->>")(TEMPLATE_KEYS[0]).in_(spellings)).exists()

@@ -17,7 +17,7 @@ from api.resources import all_blueprints
 from api.schemas.bodies import (
     BodySchema,
     Boolean,
-    Choice,
+    ChoiceField,
     Either,
     Items,
     Nested,
@@ -42,10 +42,10 @@ class Whole(BodySchema):
 
     name = Text(required=True, validate=at_most(5))
     secret = Text(secret=True, check=lambda text: None if text == "open" else "must be open")
-    kind = Choice({"a": 1, "b": 2})
+    kind = ChoiceField({"a": 1, "b": 2})
     on = Boolean()
     parts = Items(Nested(Part))
-    words = Items(Choice({"x": "X"}))
+    words = Items(ChoiceField({"x": "X"}))
     anything = Object()
 
 
@@ -257,7 +257,7 @@ def all_fields(schema: Any) -> Iterator[tuple[str, fields.Field[Any]]]:
 
 BODIES = declared_bodies()
 FIELDS = dict(pair for body in BODIES.values() for form in forms(body) for pair in all_fields(form))
-WORDS = sorted({word for field in FIELDS.values() if isinstance(field, Choice) for word in field.choices})
+WORDS = sorted({word for field in FIELDS.values() if isinstance(field, ChoiceField) for word in field.choices})
 TEXT = st.text("abc.*!(/\x00\n\ud800é😀", max_size=5)
 NAME = st.sampled_from(sorted(FIELDS)) | TEXT
 JSON = st.recursive(
