@@ -44,14 +44,17 @@ name_argument = click.argument("name")
 def import_flows(service: ServiceClient, out: Output, file: str) -> None:
     """Import the flows of a document, all of them or none.
 
-    FILE (- for standard input) is JSON or YAML. Flows that exist already are replaced; new ones that have a schedule are
-    paused.
+    FILE (- for standard input) is JSON or YAML. Flows that exist already are replaced. Schedules that are new or have
+    changed are paused.
     """
     found = documents(file)
     if len(found) > 1:
         raise BadFile(f"{file} holds {len(found)} documents; flows are imported as one")
     payload = service.post("v1", "flows", "import", body=found[0]).payload
-    out.show(payload, lambda shown: [render_flows.imported(name) for name in shown["flows"]])
+    out.show(
+        payload,
+        lambda shown: [render_flows.imported(name, paused=name in shown.get("paused", [])) for name in shown["flows"]],
+    )
 
 
 @click.command()

@@ -12,8 +12,9 @@ from rich.tree import Tree
 from pipeline_cli.render import STYLES, Record, cell, document, key_values, plain, table, timestamp
 
 
-def imported(name: str) -> Text:
-    return Text(f"{plain(name)} imported")
+def imported(name: str, *, paused: bool = False) -> Text:
+    resume = f"; its schedule is paused: pipeline flow resume {plain(name)}" if paused else ""
+    return Text(f"{plain(name)} imported{resume}")
 
 
 def flows(payload: Sequence[Record]) -> Iterator[Table]:

@@ -78,15 +78,15 @@ def create(call: Call) -> Any:
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.DOCUMENT, example={"sales": _ENTRY}),
     payload=forms.FlowNames,
-    example={"flows": ["sales"]},
+    example={"flows": ["sales"], "paused": ["sales"]},
 )
 def import_document(call: Call) -> Any:
     """Import the flows of a document, all of them or none
 
-    A flow that exists is replaced. Schedules that are new or have changed are paused.
+    A flow that exists is replaced. Schedules that are new or have changed are paused; `paused` says which.
     """
     with transaction() as session:
-        return {"flows": flows.import_document(session, call.body, call.actor)}
+        return flows.import_document(session, call.body, call.actor)
 
 
 @blueprint.operation(

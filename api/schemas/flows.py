@@ -134,9 +134,10 @@ class FlowName(Schema):
 
 
 class FlowNames(Schema):
-    """Which flows were imported."""
+    """Which flows were imported, and which of them have a schedule that was paused by that."""
 
     flows = fields.List(fields.String(), required=True)
+    paused = fields.List(fields.String())
 
 
 class Export(Query):

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, delete, exists, func, select, update
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id, new_run_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, IdempotencyKey, Job, RunRow
+from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, FlowRow, IdempotencyKey, Job, RunRow
+from pipeline_core.flows.states import Trigger
 from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
 
@@ -80,7 +81,7 @@ def delete_logs(before: datetime, limit: int) -> int:
 
 def delete_runs(before: datetime, limit: int) -> int:
     """Delete runs of flows that ended before then, with their tasks and alerts, unless somebody is still to be told; how
-    many."""
+    many. Flows keep of which points they were, so that these get no run again."""
     old = (
         select(RunRow.id)
         .where(RunRow.id < new_run_id(before), RunRow.finished_at < before, ~_still_told(RunRow.id))
@@ -89,9 +90,33 @@ def delete_runs(before: datetime, limit: int) -> int:
     )
     with transaction() as session:
         runs = list(session.scalars(old))
+        _keep_points(session, runs)
         session.execute(delete(Delivery).where(Delivery.subject_id.in_(runs)))
         session.execute(delete(RunRow).where(RunRow.id.in_(runs)))
     return len(runs)
+
+
+def _keep_points(session: Session, runs: Sequence[str]) -> None:
+    points = (
+        select(
+            RunRow.flow_id,
+            func.min(RunRow.execution_date).label("first"),
+            func.max(RunRow.execution_date).label("last"),
+        )
+        .where(RunRow.id.in_(runs), RunRow.trigger.in_([Trigger.SCHEDULE, Trigger.BACKFILL]))
+        .group_by(RunRow.flow_id)
+        .subquery()
+    )
+    # LEAST and GREATEST leave out what is NULL.
+    session.execute(
+        update(FlowRow)
+        .where(FlowRow.id == points.c.flow_id)
+        .values(
+            deleted_from=func.least(FlowRow.deleted_from, points.c.first),
+            deleted_until=func.greatest(FlowRow.deleted_until, points.c.last),
+        )
+        .execution_options(synchronize_session=False)
+    )
 
 
 def _still_told(subject: InstrumentedAttribute[str]) -> ColumnElement[bool]:

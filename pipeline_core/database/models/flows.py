@@ -40,7 +40,7 @@ class FlowRow(Base):
     `next_at` is the earliest point of the schedule that may have no run yet, whether the flow is paused or not; None
     without a schedule. `scheduled_since` is when the schedule was set or changed last. Points up to `replay_until` get runs
     even with `catchup: false`. `schedule_error` is why no scheduled run could be created at `schedule_error_at`; creating it
-    is tried again.
+    is tried again. Of the points from `deleted_from` to `deleted_until` runs were deleted for their age: they get none again.
     """
 
     __tablename__ = "flows"
@@ -56,6 +56,8 @@ class FlowRow(Base):
     scheduled_since: Mapped[Timestamp | None]
     next_at: Mapped[Timestamp | None]
     replay_until: Mapped[Timestamp | None]
+    deleted_from: Mapped[Timestamp | None]
+    deleted_until: Mapped[Timestamp | None]
     schedule_error: Mapped[str] = mapped_column(default="")
     schedule_error_at: Mapped[Timestamp | None]
 

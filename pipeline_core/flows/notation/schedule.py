@@ -1,12 +1,13 @@
 """Schedules: the points of a cron expression in a time zone.
 
-An expression is read as Debian's cron reads it (crontab(5)), by cronsim,
-and means local times. A local time that a change of the clock skips is due at the first instant after the gap; one that
-occurs twice is due the first time. Points that coincide because of that are one.
+An expression is read by cronsim, and means local times. A local time that a change of the clock skips is due at the first
+instant after the gap. One that occurs twice is due the first time; if the minute or the hour has `*` or a step, both times.
+Points that coincide because of that are one.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,13 @@ MAX_BACKFILL = 10_000
 YEARS = range(1970, 2200)
 """The years of times that are accepted."""
 
+_FIELDS = (
+    ("minute", range(60)),
+    ("hour", range(24)),
+    ("day", range(1, 32)),
+    ("month", range(1, 13)),
+    ("weekday", range(8)),
+)
 _FORMAT = "%Y-%m-%d %H:%M:%S"
 _SECOND = timedelta(seconds=1)
 # An expression with any point has one within the 50 years that cronsim searches from here.
@@ -61,18 +69,33 @@ class Schedule:
             ) from None
         if never:
             raise NotationError(f"is {shown(self.cron)}, which never comes")
+        _check_steps(self.cron)
+
+    def same_points(self, other: Schedule) -> bool:
+        """Whether the other schedule has the same points, however its expression is spelled."""
+        return self.timezone == other.timezone and _meaning(self.cron) == _meaning(other.cron)
 
     def after(self, instant: datetime) -> Iterator[datetime]:
         """The points after `instant`, in their order."""
         zone = ZoneInfo(self.timezone)
+        repeats = _repeats(self.cron)
         # A second earlier, to include local times that a gap ending at this instant skips.
-        local = (instant - _SECOND).astimezone(zone).replace(tzinfo=None)
+        start = (instant - _SECOND).astimezone(zone)
+        # The local times that are still to come a second time begin with the repeated hour.
+        local = start.replace(tzinfo=None) - (_repeated(start.replace(tzinfo=None), zone) if repeats else timedelta())
         latest = instant
+        again: deque[datetime] = deque()
         for time in CronSim(_fields(self.cron), local):
             point = first_instant(time, zone)
+            while again and again[0] < point:
+                if (second := again.popleft()) > latest:
+                    latest = second
+                    yield second
             if point > latest:
                 latest = point
                 yield point
+            if repeats and (overlap := _repeated(time, zone)):
+                again.append(point + overlap)
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The points from `start` to `end`, both inclusive, in their order."""
@@ -151,6 +174,50 @@ def first_instant(local: datetime, zone: ZoneInfo) -> datetime:
         else:
             behind = middle
     return behind.replace(microsecond=0)
+
+
+def _repeated(local: datetime, zone: ZoneInfo) -> timedelta:
+    """How much later a clock in the zone shows `local` again; 0 for a time that it shows once or never."""
+    first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+    return max(first - second, timedelta())
+
+
+def _repeats(cron: str) -> bool:
+    """Whether the expression goes on through an hour that the clock shows twice."""
+    minute, hour, *_ = _fields(cron).split()
+    return any(mark in field for field in (minute, hour) for mark in "*/")
+
+
+def _check_steps(cron: str) -> None:
+    """Raises NotationError for a step that is greater than its field can hold."""
+    for field, (name, values) in zip(_fields(cron).split(), _FIELDS, strict=True):
+        for term in field.split(","):
+            step = term.partition("/")[2]
+            if step and int(step) > values[-1]:
+                raise NotationError(
+                    f"is {shown(cron)}, whose step {int(step)} in the {name} is too large: "
+                    f"the {name} is from {values[0]} to {values[-1]}, and each {name} begins anew"
+                )
+
+
+def _meaning(cron: str) -> tuple[object, ...]:
+    """What the expression means: equal for two that have the same points."""
+    parsed = CronSim(_fields(cron), _ANY_TIME)
+    days: set[object] = set(parsed.days)
+    weekdays: set[object] = {
+        0 if day == 7 else (0, day[1]) if isinstance(day, tuple) and day[0] == 7 else day for day in parsed.weekdays
+    }
+    any_day, any_weekday = days >= set(range(1, 32)), weekdays >= set(range(7))
+    when: tuple[object, ...]
+    if (any_day and any_weekday) or ((any_day or any_weekday) and not parsed.day_and):
+        when = ("any",)
+    elif any_day:
+        when = ("weekday", frozenset(weekdays))
+    elif any_weekday:
+        when = ("day", frozenset(days))
+    else:
+        when = ("both" if parsed.day_and else "either", frozenset(days), frozenset(weekdays))
+    return (frozenset(parsed.minutes), frozenset(parsed.hours), frozenset(parsed.months), when, _repeats(cron))
 
 
 def _check_year(time: datetime, text: str) -> None:

@@ -34,26 +34,29 @@ UNSUCCESSFUL = (RunState.FAILED, RunState.STOPPED, RunState.EXPIRED)
 def apply_definition(flow: FlowRow, before: Flow | None, after: Flow, moment: datetime, *, imported: bool) -> None:
     """Update the schedule columns of a flow's row for its new definition `after`, which it has since `moment`.
 
-    `before` is the definition that it had, None for a new flow. Nothing changes for a schedule that stays the same. One that
-    was set or changed starts at `cronjob_start_time`, or at `moment`, and is paused when it is `imported`. If only
-    `cronjob_start_time` was moved back, the points since then that have no run become due; if it was moved forward, the
-    points before it are skipped.
+    `before` is the definition that it had, None for a new flow. Nothing changes for a schedule whose points stay the same. One
+    that was set or changed is paused when it is `imported`. A new one starts at `cronjob_start_time`, or at `moment`; so does
+    one that was changed and is paused, so that resuming it can `replay` its past; otherwise one that was changed starts at
+    `moment` at the earliest. If only `cronjob_start_time` was moved back, the points since then that have no run become due;
+    if it was moved forward, the points before it are skipped.
     """
     flow.schedule_error, flow.schedule_error_at = "", None
     if after.schedule is None:
         flow.paused, flow.scheduled_since, flow.next_at, flow.replay_until = False, None, None, None
         return
-    same = before if before and before.schedule == after.schedule else None
+    same = before if before and before.schedule and before.schedule.same_points(after.schedule) else None
     if same and same.backfill_start == after.backfill_start:
         return
     since = flow.scheduled_since if same and flow.scheduled_since else moment
     start = after.backfill_start or since
     if same and flow.next_at and start >= (same.backfill_start or since):
         start = max(start, flow.next_at)
+    flow.paused = flow.paused or imported
+    if before and before.schedule and not same and not flow.paused:
+        start = max(start, moment)
     flow.scheduled_since = since
     flow.next_at = first_from(after.schedule, start)
     flow.replay_until = None
-    flow.paused = flow.paused or imported
 
 
 def schedule_cursor(flow: FlowRow, definition: Flow) -> ScheduleCursor | None:
@@ -70,10 +73,16 @@ def schedule_cursor(flow: FlowRow, definition: Flow) -> ScheduleCursor | None:
 
 
 def points_with_runs(session: Session, flow: FlowRow, points: Iterable[datetime]) -> set[datetime]:
-    """Those of these points that have a run: a scheduled one, or a backfill's that has not ended or has succeeded."""
+    """Those of these points that have a run: a scheduled one, or a backfill's that has not ended or has succeeded.
+
+    Points between the first and the last whose runs were deleted for their age count as having one.
+    """
     wanted = list(points)
     if not wanted:
         return set()
+    deleted: set[datetime] = set()
+    if flow.deleted_from and flow.deleted_until:
+        deleted = {point for point in wanted if flow.deleted_from <= point <= flow.deleted_until}
     found = select(RunRow.execution_date).where(
         RunRow.flow_id == flow.id,
         RunRow.execution_date.between(min(wanted), max(wanted)),
@@ -82,7 +91,7 @@ def points_with_runs(session: Session, flow: FlowRow, points: Iterable[datetime]
             (RunRow.trigger == Trigger.BACKFILL) & RunRow.state.not_in(UNSUCCESSFUL),
         ),
     )
-    return set(wanted) & set(session.scalars(found))
+    return deleted | (set(wanted) & set(session.scalars(found)))
 
 
 @again_if_contended

@@ -61,8 +61,9 @@ def replace(session: Session, name: str, raw: object, actor: Actor) -> None:
     _replace(session, row, definition, row.document_key, actor, imported=False)
 
 
-def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
-    """Import the flows of an import document, parsed JSON, all of them or none; their names, in its order.
+def import_document(session: Session, raw: object, actor: Actor) -> dict[str, list[str]]:
+    """Import the flows of an import document, parsed JSON, all of them or none; the names of these `flows`, in its order, and
+    of those whose schedule was `paused` by that, if any.
 
     An existing flow is replaced, as by `replace`; schedules that are new or have changed are paused. Raises
     WrongParameter or MissingParameter with all validation errors; Forbidden for another's flow.
@@ -74,12 +75,18 @@ def import_document(session: Session, raw: object, actor: Actor) -> list[str]:
     for row in rows.values():
         if not actor.sees(row.creator):
             raise Forbidden(f"The name {shown(definitions[row.key].flow.name)} is taken.")
+    paused = []
     for key, definition in definitions.items():
+        was_paused = key in rows and rows[key].paused
         if key in rows:
-            _replace(session, rows[key], definition, definition.key, actor, imported=True)
+            row = rows[key]
+            _replace(session, row, definition, definition.key, actor, imported=True)
         else:
-            _add(session, definition, actor, imported=True)
-    return [definition.flow.name for definition in definitions.values()]
+            row = _add(session, definition, actor, imported=True)
+        if row.paused and not was_paused:
+            paused.append(definition.flow.name)
+    imported = {"flows": [definition.flow.name for definition in definitions.values()]}
+    return {**imported, "paused": paused} if paused else imported
 
 
 def export(session: Session, names: Sequence[str], actor: Actor) -> dict[str, Any]:
@@ -167,7 +174,7 @@ def _by_key(session: Session, keys: Sequence[str]) -> dict[str, FlowRow]:
     return {row.key: row for row in session.scalars(query.execution_options(populate_existing=True))}
 
 
-def _add(session: Session, definition: FlowDefinition, actor: Actor, *, imported: bool) -> None:
+def _add(session: Session, definition: FlowDefinition, actor: Actor, *, imported: bool) -> FlowRow:
     moment = now()
     row = FlowRow(
         id=new_flow_id(moment),
@@ -182,6 +189,7 @@ def _add(session: Session, definition: FlowDefinition, actor: Actor, *, imported
     scheduling.apply_definition(row, None, definition.flow, moment, imported=imported)
     session.add(row)
     audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_audit_fields(row))
+    return row
 
 
 def _replace(

@@ -52,6 +52,13 @@ def test_a_document_is_imported_as_it_stands_in_the_file(stub, pipeline, file) -
     assert stub.asked[0].body == DOCUMENT
 
 
+def test_an_import_says_which_schedules_it_paused(stub, pipeline, file) -> None:
+    stub.answer("POST", "/v1/flows/import", {"flows": ["Sales", "other"], "paused": ["other"]})
+    assert pipeline("flow", "import", file).stdout == (
+        "Sales imported\nother imported; its schedule is paused: pipeline flow resume other\n"
+    )
+
+
 def test_yaml_may_be_imported_too(stub, pipeline, tmp_path) -> None:
     path = tmp_path / "flows.yaml"
     path.write_text("Sales:\n  pipeline: {name: Sales}\n  tasks:\n  - {job_templete: logical, name: a, retry: 2}\n")

@@ -15,8 +15,9 @@ from pipeline_core.flows.runs import creation
 from pipeline_core.flows.schedules import firing
 from pipeline_core.flows.schedules.firing import MAX_OPEN_RUNS, MAX_POINTS, RETRY_AFTER, create_runs, find_due_flows
 from pipeline_core.flows.states import Trigger
+from pipeline_core.operations import retention
 from tests.clock import TestClock
-from tests.integration.schedules.ledger import Ledger, entry, utc
+from tests.integration.schedules.ledger import Ledger, entry, shown, utc
 
 
 def test_a_run_is_made_at_its_time_and_not_before(ledger: Ledger, clock: TestClock) -> None:
@@ -275,3 +276,17 @@ def test_manual_runs_are_no_points_of_the_schedule(ledger: Ledger, clock: TestCl
         creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=clock.moment, runner="bob")
     assert ledger.tick() == 1
     assert len(ledger.runs("sales", Trigger.MANUAL)) == 1
+
+
+def test_points_whose_runs_were_deleted_for_their_age_get_none_again(ledger: Ledger, clock: TestClock) -> None:
+    ledger.add("sales", cron="0 0 * * *", cronjob_start_time="2026-03-01 00:00:00", max_active_runs=10)
+    clock.move(days=2)
+    ledger.tick(1)
+    assert ledger.points("sales") == ["01 00:00", "02 00:00", "03 00:00"]
+    ledger.end_running("sales")
+    clock.move(days=2)
+    assert retention.delete_runs(clock.moment, 500) == 3
+    ledger.change("sales", next_at=utc("2026-02-28 00:00:00"))
+    assert shown(ledger.upcoming("sales")["missed"]["first"]) == ["28 00:00", "04 00:00", "05 00:00"]
+    ledger.tick(1)
+    assert ledger.points("sales") == ["28 00:00", "04 00:00", "05 00:00"]

@@ -31,7 +31,7 @@ def test_the_example_flow_waits_for_consent_runs_is_backfilled_and_goes_out_as_i
     service: Installation, start: Start
 ) -> None:
     gate = register(service, "approval.yaml", start(sys.executable, GATES / "approval.py"))
-    assert service.post("/v1/flows/import", DOCUMENT) == {"flows": ["daily-report"]}
+    assert service.post("/v1/flows/import", DOCUMENT) == {"flows": ["daily-report"], "paused": ["daily-report"]}
     assert service.get(f"{FLOW}/schedule")["paused"]
 
     run_id = service.post(f"{FLOW}/run", {"variables": {"ROWS": "24"}})["runID"]

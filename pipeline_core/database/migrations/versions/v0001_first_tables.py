@@ -68,6 +68,8 @@ def upgrade() -> None:
         sa.Column("scheduled_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("replay_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("deleted_from", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("deleted_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("schedule_error", sa.Text(), nullable=False),
         sa.Column("schedule_error_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_flows")),

@@ -47,8 +47,24 @@ SAVING = [
         BERLIN,
         "2026-10-24 23:00",
         "2026-10-25 03:00",
-        ["2026-10-24 23:00", "2026-10-25 00:00", "2026-10-25 02:00", "2026-10-25 03:00"],
+        ["2026-10-24 23:00", "2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00", "2026-10-25 03:00"],
     ),
+    (
+        "*/15 * * * *",
+        BERLIN,
+        "2026-10-25 00:30",
+        "2026-10-25 02:20",
+        [f"2026-10-25 {time}" for time in ("00:30", "00:45", "01:00", "01:15", "01:30", "01:45", "02:00", "02:15")],
+    ),
+    (
+        "*/30 2 * * *",
+        BERLIN,
+        "2026-10-25",
+        "2026-10-25 12:00",
+        [f"2026-10-25 0{h}:{m}0" for h in (0, 1) for m in (0, 3)],
+    ),
+    ("0,30 2 * * *", BERLIN, "2026-10-25", "2026-10-25 12:00", ["2026-10-25 00:00", "2026-10-25 00:30"]),
+    ("45 * * * *", LORD_HOWE, "2026-04-04 14:00", "2026-04-04 16:00", [f"2026-04-04 {t}" for t in ("14:45", "15:15")]),
     ("30 1 * * *", NEW_YORK, "2026-11-01", "2026-11-02 12:00", ["2026-11-01 05:30", "2026-11-02 06:30"]),
     ("15 2 * * *", LORD_HOWE, "2026-10-03", "2026-10-04 12:00", ["2026-10-03 15:30"]),
     ("0 12 30 12 *", APIA, "2011-12-28", "2012-01-02", ["2011-12-30 10:00"]),
@@ -61,6 +77,57 @@ def test_skipped_times_are_due_after_the_gap_and_doubled_ones_once(
     cron: str, zone: str, start: str, end: str, points: list[str]
 ) -> None:
     assert shown(list(Schedule(cron, zone).between(utc(start), utc(end)))) == points
+
+
+@pytest.mark.parametrize(
+    ("cron", "step", "name"),
+    [
+        ("*/90 * * * *", 90, "minute"),
+        ("0,5-10/60 * * * *", 60, "minute"),
+        ("0 */24 * * *", 24, "hour"),
+        ("0 0 */32 * *", 32, "day"),
+        ("0 0 1 */13 *", 13, "month"),
+        ("0 0 * * */8", 8, "weekday"),
+    ],
+)
+def test_a_step_greater_than_its_field_can_hold_is_refused(cron: str, step: int, name: str) -> None:
+    with pytest.raises(NotationError, match=f"whose step {step} in the {name} is too large"):
+        Schedule(cron)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("0 0 * * *", " 0  0 * *\t* "),
+        ("0 0 * * *", "@daily"),
+        ("0 0 * * *", "00 0 * * 0-7"),
+        ("0 0 * * *", "0 0 1-31 * *"),
+        ("0 0 * JAN,feb mon", "0 0 * 1-2 1"),
+        ("0 0 * * 7", "0 0 * * sun"),
+        ("0 0 * * 7#1", "0 0 * * SUN#1"),
+        ("*/15 * * * *", "0-59/15 * * * *"),
+    ],
+)
+def test_another_spelling_has_the_same_points(one: str, other: str) -> None:
+    assert Schedule(one).same_points(Schedule(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("0 0 * * *", "0 1 * * *"),
+        ("*/15 * * * *", "0,15,30,45 2 * * *"),
+        ("*/15 2 * * *", "0,15,30,45 2 * * *"),
+        ("0 0 1 * 1", "0 0 */31 * 1"),
+        ("0 0 L * *", "0 0 31 * *"),
+    ],
+)
+def test_what_differs_at_some_time_is_not_the_same(one: str, other: str) -> None:
+    assert not Schedule(one).same_points(Schedule(other))
+
+
+def test_another_time_zone_has_other_points() -> None:
+    assert not Schedule("0 0 * * *").same_points(Schedule("0 0 * * *", BERLIN))
 
 
 def test_a_point_at_the_very_end_of_a_gap_is_there_and_not_after_it() -> None:
@@ -112,6 +179,11 @@ def test_what_is_no_time_zone_is_refused(zone: str) -> None:
         ("0,30 * 1 * *", 12 * 48),
         ("0 0 * JAN,feb MON", 8),
         ("0 0 29 2 *", 0),
+        ("0 0 L * *", 12),
+        ("0 0 LW * *", 12),
+        ("0 0 * * 5L", 12),
+        ("0 0 * * MON#1", 12),
+        ("0 0 * * mon#5", 4),
         (" 0  0 1 1 * ", 1),
     ],
 )

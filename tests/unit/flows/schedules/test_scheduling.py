@@ -78,6 +78,32 @@ def test_a_changed_schedule_begins_anew(changed: dict[str, Any]) -> None:
     assert (row.scheduled_since, row.next_at) == (at(20), at(20) + timedelta(minutes=30))
 
 
+@pytest.mark.parametrize("cron", [" 0  * * * *", "@hourly", "0 0-23/1 * * 0-7"])
+def test_another_spelling_of_the_same_points_is_no_change(cron: str) -> None:
+    row = stored(hourly())
+    row.next_at = at(9)
+    apply_definition(row, hourly(), definition(schedule_type="crontab", cron_time=cron), at(20), imported=True)
+    assert (row.paused, row.scheduled_since, row.next_at) == (False, NOON, at(9))
+
+
+def test_a_changed_schedule_does_not_run_its_past_again() -> None:
+    start = {"cronjob_start_time": "2026-03-01 03:00:00"}
+    row, before = stored(hourly(**start)), hourly(**start)
+    row.next_at = at(15)
+    after = definition(schedule_type="crontab", cron_time="30 * * * *", **start)
+    apply_definition(row, before, after, at(20), imported=False)
+    assert row.next_at == at(20) + timedelta(minutes=30)
+
+
+def test_a_change_that_comes_in_paused_can_be_resumed_with_its_past() -> None:
+    start = {"cronjob_start_time": "2026-03-01 03:00:00"}
+    row, before = stored(hourly(**start)), hourly(**start)
+    row.next_at = at(15)
+    after = definition(schedule_type="crontab", cron_time="30 * * * *", **start)
+    apply_definition(row, before, after, at(20), imported=True)
+    assert (row.paused, row.next_at) == (True, at(3) + timedelta(minutes=30))
+
+
 def test_a_start_moved_back_alone_goes_back_and_leaves_the_schedule_as_old_as_it_is() -> None:
     row = stored(hourly(cronjob_start_time="2026-03-01 10:00:00"))
     row.next_at = at(20)
