@@ -171,7 +171,7 @@ class World:
         """Each plugin's answer is written down once, and however often it was asked, it could tell that it was."""
         job_id = self.jobs[name]
         trail = self.rows(
-            "SELECT plugin_key, outcome, asking FROM trail WHERE job_id = %s AND outcome <> 'resumed'", job_id
+            "SELECT plugin_key, outcome, call_number FROM trail WHERE job_id = %s AND outcome <> 'resumed'", job_id
         )
         assert Counter(trail) == Counter((key, "answered", 1) for key in PLUGINS)
         keys = {call.headers["Idempotency-Key"] for call in self._calls(job_id) if call.path != "/hook"}

@@ -155,8 +155,11 @@ def test_what_outlived_both_its_supervisor_and_its_keeper_is_ended_by_the_next_l
     local.launch(launched)
     (escaped,) = wait_for(lambda: [int(text) for text in texts(local, "job")])
     all_in(local, "job", ReplicaState.RUNNING)
-    for pid in supervisor_and_keeper(root):
-        os.kill(pid, signal.SIGKILL)
+    both = supervisor_and_keeper(root)
+    # Stopped first, so that neither cleans up after the other before it is killed itself.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in both:
+            os.kill(pid, number)
     wait_for(lambda: not AttemptFiles(str(root / "jobs/job/0")).held())
     assert alive(escaped)
     if look == "launch":
