@@ -57,7 +57,7 @@ class BodySchema(Schema):
         unknown = "raise"
 
     echoed: frozenset[str] = frozenset()
-    """Fields of answers that requests may send back and that are ignored, besides `ECHOED`, which all bodies ignore."""
+    """Fields of answers that requests may send back and that are ignored, besides those that all bodies ignore."""
     alternatives: frozenset[str] = frozenset()
     """The fields that tell the schemas of an `Either` apart; errors about unknown fields list them, too."""
 

@@ -1,4 +1,4 @@
-"""The API and the database asked the same, over and over, and how long most of the answers take."""
+"""Measures the 95th percentile of the same queries over the API and as bare SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WARM_UP = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A GET of a path below `/v1/job`, and the statements that answer the same."""
+    """A GET of a path below `/v1/job`, and the SQL statements with the same result."""
 
     path: str
     parameters: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Asker:
 
 @contextmanager
 def asking(stand: Stand) -> Iterator[Asker]:
-    """Someone who may look at all jobs. The connection to the database plans as the service's do."""
+    """An `Asker` whose token may read all jobs. Its database connection has the planner settings of the service."""
     with (
         requests.Session() as client,
         closing(psycopg2.connect(stand.database_url, options="-c jit=off")) as connection,
@@ -64,7 +64,7 @@ def asking(stand: Stand) -> Iterator[Asker]:
 
 
 def p95(ask: Callable[[], None], samples: int) -> float:
-    """Milliseconds that 95 of 100 askings take at most."""
+    """The 95th percentile of the durations of `ask`, in milliseconds."""
     took = []
     for _ in range(WARM_UP + samples):
         started = time.perf_counter()

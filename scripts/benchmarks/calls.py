@@ -1,4 +1,4 @@
-"""The calls of plugins without a service around them, from as many processes as it has for them."""
+"""Plugin calls without the service, from as many processes as the service uses for them."""
 
 from __future__ import annotations
 

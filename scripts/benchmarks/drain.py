@@ -1,4 +1,4 @@
-"""Queues that are filled while a worker does not listen, and then emptied: how long that takes."""
+"""Measures how long a worker takes to drain queues that were filled while it did not consume."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SUBMITTERS = 4
 
 
 def measure(scale: Scale) -> Result:
-    """Submit at an even pace: each submission is a change of state. The subscriber says how late it was called."""
+    """Submit at an even pace: each submission is a change of state. The subscriber reports how late it was called."""
     count = max(int(EVENTS_PER_SECOND * scale.seconds * scale.rounds), 1)
     with standing() as stand, plugin_server(stand, SUBSCRIBER_MILLISECONDS) as url:
         register({"pluginType": PluginType.LIFE_HOOK, "callAddress": f"{url}/{PluginType.LIFE_HOOK}"})

@@ -1,1 +1,1 @@
-"""The least that other programs need for the same: what the service is compared with."""
+"""Minimal programs that do the same work, as baselines for the service."""

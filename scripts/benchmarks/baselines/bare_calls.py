@@ -1,4 +1,4 @@
-"""Calls made straight, with one `requests.Session`: `python -m scripts.benchmarks.baselines.bare_calls COUNT URL...`.
+"""Direct calls with one `requests.Session`: `python -m scripts.benchmarks.baselines.bare_calls COUNT URL...`.
 
 Says `ready`, waits for a line on standard input with the body of the calls, then POSTs it to each URL in turn, COUNT
 times over, and prints the seconds that this took.

@@ -1,4 +1,4 @@
-"""The smallest watcher: reads what a watch tells and writes each change down for itself. `python -m … URL`."""
+"""A minimal watcher: reads the events of a watch and writes each to the database by itself. `python -m … URL`."""
 
 from __future__ import annotations
 

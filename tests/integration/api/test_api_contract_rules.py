@@ -1,4 +1,4 @@
-"""Rules of the contract that no noun of the API has to itself."""
+"""Rules of the contract that concern several resources of the API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.builders import feature, plugin, role, taskset_of
     ("state", "status"),
     [("waiting", 409), ("suspended", 409), ("running", 409), ("succeeded", 409), ("failed", 200), ("stopped", 200)],
 )
-def test_a_retry_is_for_what_failed_or_was_stopped(admin: Any, state: str, status: int) -> None:
+def test_only_failed_and_stopped_jobs_can_be_retried(admin: Any, state: str, status: int) -> None:
     header = {"type": "debug", "nested": [1]}
     job_id = admin.submit(header=header)
     with transaction() as session:
@@ -47,7 +47,7 @@ def test_what_has_ended_by_itself_is_neither_stopped_nor_resumed(admin: Any, sta
     assert (answer.status_code, answer.json["code"]) == (409, "UNSUPPORTED_OPERATION")
 
 
-def test_a_stop_stands_in_the_audit_log_with_its_reason(admin: Any) -> None:
+def test_a_stop_is_in_the_audit_log_with_its_reason(admin: Any) -> None:
     job_id = admin.submit()
     admin.payload("PUT", f"/v1/job/stop/{job_id}", json={"reason": "wrong data"})
     (entry,) = admin.payload("GET", "/v1/audit")

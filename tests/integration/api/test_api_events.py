@@ -22,7 +22,7 @@ def test_a_client_goes_on_with_the_cursor_of_the_answer_before(admin: Any) -> No
     assert end.headers["X-Next-Cursor"] == second.headers["X-Next-Cursor"]
 
 
-def test_an_own_only_token_is_told_of_its_users_jobs(admin: Any, bearer: Callable[..., Any]) -> None:
+def test_an_own_only_token_sees_only_events_of_its_users_jobs(admin: Any, bearer: Callable[..., Any]) -> None:
     own = admin.submit(user="ada")
     admin.submit(user="bob")
     events = bearer(Privilege.READ_JOB, own_only=True).payload("GET", "/v1/events")

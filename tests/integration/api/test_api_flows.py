@@ -1,4 +1,4 @@
-"""Flows and templates over a real database: what came in comes out, or is refused as a whole."""
+"""Flows and templates over a real database: documents are exported as they were imported, or refused as a whole."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_body_is_read_before_the_target_is_looked_for(admin: Any) -> None:
     assert admin("POST", "/v1/flows/nothing/run", json={"odd": 1}).status_code == 400
 
 
-def test_every_wrong_field_is_told_at_once(admin: Any) -> None:
+def test_all_wrong_fields_are_reported_at_once(admin: Any) -> None:
     wrong = entry("sales", parallelism=0, timezone="Mars")
     wrong["tasks"][0] |= {"retry": -1, "resource_gpu": "x"}
     answer = admin("POST", "/v1/flows", json=wrong)
@@ -139,12 +139,12 @@ def test_every_wrong_field_is_told_at_once(admin: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["import", "Export"])
-def test_no_flow_has_a_name_that_a_path_has_another_use_for(admin: Any, name: str) -> None:
+def test_reserved_words_of_paths_are_no_names_of_flows(admin: Any, name: str) -> None:
     answer = admin("POST", "/v1/flows", json=entry(name))
     assert (answer.status_code, [*answer.json["errors"]]) == (400, ["pipeline.name"])
 
 
-def test_a_list_of_flows_has_what_is_told_of_each(admin: Any, bearer: Callable[..., Any]) -> None:
+def test_a_list_of_flows_has_a_summary_of_each(admin: Any, bearer: Callable[..., Any]) -> None:
     scheduled = entry("b", "t", "u", schedule_type="crontab", cron_time="0 6 * * *", timezone="Asia/Shanghai")
     bearer(Privilege.WRITE_JOB, forwho="bob").payload("POST", "/v1/flows", json=scheduled)
     admin.payload("POST", "/v1/flows", json=entry("a", describe="first"))
@@ -157,7 +157,7 @@ def test_a_list_of_flows_has_what_is_told_of_each(admin: Any, bearer: Callable[.
     assert answer.headers["X-Total-Count"] == "2"
 
 
-def test_a_schedule_comes_in_paused_by_an_import_alone(admin: Any) -> None:
+def test_only_an_import_pauses_a_new_schedule(admin: Any) -> None:
     scheduled = entry("a", schedule_type="crontab", cron_time="@daily")
     admin.payload("POST", "/v1/flows/import", json={"a": scheduled})
     admin.payload("POST", "/v1/flows", json=scheduled | {"pipeline": {**scheduled["pipeline"], "name": "b"}})
@@ -220,7 +220,7 @@ def test_of_two_importers_one_comes_after_the_other(app: Flask, admin: Any) -> N
     assert sorted(created) == [200, 409, 409, 409]
 
 
-def test_changes_leave_their_mark_in_the_audit_log(admin: Any) -> None:
+def test_changes_of_flows_are_in_the_audit_log(admin: Any) -> None:
     admin.payload("POST", "/v1/flows", json=entry("a"))
     admin.payload("PUT", "/v1/flows/a", json=entry("a", "b", "c"))
     admin.payload("DELETE", "/v1/flows/a")
@@ -237,7 +237,7 @@ def test_changes_leave_their_mark_in_the_audit_log(admin: Any) -> None:
     assert (entries[1]["before"]["tasks"], entries[1]["after"]["tasks"]) == (1, 2)
 
 
-def test_templates_come_in_together_or_not_at_all(admin: Any) -> None:
+def test_templates_are_imported_all_or_none(admin: Any) -> None:
     bad = {**template("good"), **template("bad", job_template_env="1"), **template("worse", odd=1)}
     answer = admin("POST", "/v1/templates", **sent(bad))
     assert (answer.status_code, {*answer.json["errors"]}) == (400, {"bad.job_template_env", "worse.odd"})

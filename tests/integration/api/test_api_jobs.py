@@ -244,7 +244,7 @@ def test_the_trail_masks_secrets(admin: Any) -> None:
     assert (entry["plugin"], entry["attempts"], entry["durationMs"]) == ("TemplateDecorator.f.a", 1, 12)
 
 
-def test_events_say_how_each_delivery_stands(admin: Any) -> None:
+def test_events_show_the_status_of_each_delivery(admin: Any) -> None:
     job_id = admin.submit()
     with transaction() as session:
         (event_id,) = session.connection().exec_driver_sql("SELECT id FROM events").one()
@@ -291,13 +291,13 @@ def test_lines_of_several_replicas_are_prefixed_and_those_of_one_are_not(
     assert admin("GET", f"/v1/job/logs/{job_id}?task=worker&replica=2").status_code == 404
 
 
-def test_a_sign_of_life_is_no_text(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keep_alive_adds_no_text(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     line = LogLine(now(), "a", "one")
     monkeypatch.setattr(logs, "cluster", lambda: Talking(None, None, line, None, line, None))
     assert admin("GET", f"/v1/job/logs/{admin.submit()}?follow=true").text == "one\none\n"
 
 
-def test_an_attempt_that_there_was_not_is_not_found(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_does_not_exist_is_not_found(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(error=NoSuchAttempt("There is no attempt 7: the last is 1.")))
     answer = admin("GET", f"/v1/job/logs/{admin.submit()}?attempt=7")
     assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")
@@ -305,7 +305,7 @@ def test_an_attempt_that_there_was_not_is_not_found(admin: Any, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("follow", ["", "?follow=true"])
-def test_logs_that_were_kept_for_long_enough_are_told_from_empty_ones(admin: Any, follow: str) -> None:
+def test_expired_logs_are_distinguished_from_empty_ones(admin: Any, follow: str) -> None:
     job_id = admin.submit()
     with transaction() as session:
         session.execute(update(Job).values(logs_pruned_at=datetime(2026, 3, 1, 12, tzinfo=UTC)))
@@ -344,13 +344,15 @@ def test_following_ends_with_what_is_asked_for(
     assert look() is False, "it looks once in a while only"
 
 
-def test_what_fails_before_the_first_line_is_told_in_the_envelope(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_before_the_first_line_is_answered_in_the_envelope(
+    admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterUnavailable("The cluster does not answer.")))
     answer = admin("GET", f"/v1/job/logs/{admin.submit()}")
     assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")
 
 
-def test_followers_are_bounded_and_give_their_place_back(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_followers_are_limited_and_release_their_slots(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
     places = threading.Semaphore(1)
     monkeypatch.setattr(streaming, "_follower_slots", lambda: places)

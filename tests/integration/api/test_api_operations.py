@@ -32,7 +32,7 @@ def test_metrics_count_what_is_recorded(admin: Any) -> None:
     assert 'pipeline_jobs{state="suspended"}' in text
 
 
-def test_without_a_database_requests_are_told_so_and_the_process_lives(admin: Any, without_database: None) -> None:
+def test_without_a_database_requests_are_answered_503_and_the_process_lives(admin: Any, without_database: None) -> None:
     for method, path in (("GET", "/v1/job/list"), ("POST", "/v1/job"), ("GET", "/readyz")):
         answer = admin(method, path, **({"json": {}} if method == "POST" else {}))
         assert (answer.status_code, answer.json["code"]) == (503, "INTERNAL_ERROR")

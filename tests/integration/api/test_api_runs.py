@@ -1,4 +1,4 @@
-"""Runs of flows over the API; their jobs go the way that the test says."""
+"""Runs of flows over the API; the tests set the states of their jobs."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_replay_keeps_what_was_missed(admin: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["sales", "Sales", "SALES"])
-def test_a_flow_goes_by_either_spelling(admin: Client, name: str) -> None:
+def test_a_flow_is_found_by_either_spelling(admin: Client, name: str) -> None:
     assert admin.payload("GET", f"/v1/flows/{name}/schedule")["flow"] == "sales"
 
 
@@ -96,7 +96,7 @@ WRONG: list[tuple[str, str, Any, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "code", "named"), WRONG)
-def test_what_is_wrong_is_said(
+def test_invalid_requests_are_refused_with_the_reason(
     admin: Client, method: str, path: str, body: Any, status: int, code: str, named: str
 ) -> None:
     answer = admin(method, path, **({"json": body} if body is not None else {}))

@@ -35,8 +35,8 @@ HOOK = {
 
 
 @pytest.fixture(autouse=True)
-def begun(app: Flask) -> None:
-    """Nothing was heard of and nothing counted before the test."""
+def no_heartbeats(app: Flask) -> None:
+    """Deletes the heartbeats of earlier tests."""
     with transaction() as session:
         session.execute(text("TRUNCATE heartbeats"))
 
@@ -68,7 +68,7 @@ def alive() -> None:
         heartbeats.beat(name)
 
 
-def test_steps_are_told_apart_by_who_they_wait_for(admin: Any) -> None:
+def test_steps_are_grouped_by_what_they_wait_for(admin: Any) -> None:
     held, postponed, waiting, overdue = (admin.submit() for _ in range(4))
     soon, ago = now() + timedelta(minutes=5), now() - timedelta(minutes=5)
     age(held, lease_owner="stages1@here/1", lease_until=soon)
@@ -115,7 +115,7 @@ def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any)
     assert "no route" not in admin("GET", "/v1/status").text
 
 
-def test_what_processes_add_up_is_told_by_whichever_is_asked(admin: Any) -> None:
+def test_totals_of_all_processes_are_answered_by_any_process(admin: Any) -> None:
     totals().observe(Metric.STAGE_SECONDS, ("gates", "advance"), 0.02)
     totals().observe(Metric.STAGE_SECONDS, ("gates", "advance"), 700)
     totals().observe(Metric.TICK_SECONDS, ("tick.steps",), 0.001)
@@ -146,7 +146,7 @@ def test_deliveries_lag_is_the_age_of_what_was_not_acknowledged(admin: Any) -> N
     assert any("bell has not acknowledged 1 events" in one for one in admin.payload("GET", "/v1/status")["problems"])
 
 
-def test_all_is_well_when_everybody_is_heard_of(admin: Any) -> None:
+def test_there_are_no_problems_while_all_heartbeats_are_recent(admin: Any) -> None:
     alive()
     admin.submit()
     answer = admin.payload("GET", "/v1/status")
@@ -172,7 +172,7 @@ def test_all_is_well_when_everybody_is_heard_of(admin: Any) -> None:
         ),
     ],
 )
-def test_who_is_silent_is_named(admin: Any, name: str, metric: str, problem: str) -> None:
+def test_a_process_without_recent_heartbeat_is_a_problem(admin: Any, name: str, metric: str, problem: str) -> None:
     alive()
     silence(name, 900)
     assert 900 <= numbers()[metric] < 930
@@ -180,7 +180,7 @@ def test_who_is_silent_is_named(admin: Any, name: str, metric: str, problem: str
     assert only.startswith(problem)
 
 
-def test_who_was_never_heard_of_is_named_too(admin: Any) -> None:
+def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     found = numbers()
     assert found["pipeline_beat_heartbeat_age_seconds"] == float("inf")
     answer = admin.payload("GET", "/v1/status")
@@ -188,7 +188,7 @@ def test_who_was_never_heard_of_is_named_too(admin: Any) -> None:
     assert len(answer["problems"]) == 2
 
 
-def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin: Any) -> None:
+def test_an_unclaimed_step_and_a_stale_job_are_problems(admin: Any) -> None:
     alive()
     age(admin.submit(), pending_since=now() - timedelta(minutes=5), due_at=now() + timedelta(minutes=1))
     launched = admin.submit()
@@ -202,7 +202,7 @@ def test_a_job_that_nobody_takes_and_one_that_the_cluster_forgot_are_told(admin:
     assert any("Of a launched job" in one for one in told)
 
 
-def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) -> None:
+def test_runs_are_counted_and_a_failing_schedule_is_a_problem(admin: Any) -> None:
     alive()
     begin(store(flow_entry("counted", {"a": []})))
     store(flow_entry("paused", {"a": []}), schedule_error="no", schedule_error_at=now(), paused=True)
@@ -217,7 +217,7 @@ def test_runs_are_counted_and_a_schedule_that_can_make_none_is_told(admin: Any) 
     assert {flow["name"]: flow["fault"] for flow in admin.payload("GET", "/v1/flows")}["faulty"] == "no"
 
 
-def test_without_redis_the_record_is_still_told(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redis_the_numbers_of_the_database_are_answered(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE_REDIS_URL", AWAY)
     restart()
     admin.submit()
@@ -229,7 +229,7 @@ def test_without_redis_the_record_is_still_told(admin: Any, monkeypatch: pytest.
     assert answer["problems"][0].startswith("Redis is away")
 
 
-def test_the_status_tells_no_secret_and_names_no_job(admin: Any, bearer: Callable[..., Any]) -> None:
+def test_the_status_has_no_secrets_and_names_no_job(admin: Any, bearer: Callable[..., Any]) -> None:
     secret = {"authorization": "Bearer hushhush", "signingSecret": None}
     admin.payload("POST", "/v1/features", json={**HOOK, **secret})
     job_id = admin.submit()

@@ -35,7 +35,7 @@ class Asked:
 
 @dataclass
 class Stub:
-    """A service that answers as it is told, in the forms of the contract, and remembers what it was asked."""
+    """A service with prepared answers, in the envelope of the API; it records the requests."""
 
     url: str = ""
     replies: dict[tuple[str, str], list[Reply]] = field(default_factory=lambda: defaultdict(list))

@@ -185,14 +185,14 @@ def test_a_refusal_shows_what_is_wrong_with_each_field(stub, pipeline, job_file)
     assert lines[1:] == ["  job.kind: must equal jobKind", "  userID: is too long", "  userID: is odd"]
 
 
-def test_a_refusal_says_nothing_twice(stub, pipeline) -> None:
+def test_a_refusal_prints_no_error_twice(stub, pipeline) -> None:
     message = 'The query parameter state is "bogus": It is none of waiting, running.'
     errors = {"state": ["It is none of waiting, running."]}
     stub.answer("GET", "/v1/job/list", status=400, code="WRONG_PARAM", msg=message, errors=errors)
     assert pipeline("jobs", "--state", "bogus").stderr == f"Error: WRONG_PARAM: {message}\n"
 
 
-def test_nobody_there_is_exit_code_5(pipeline) -> None:
+def test_an_unreachable_service_is_exit_code_5(pipeline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     result = pipeline("job", "j01", PIPELINE_URL=f"http://127.0.0.1:{port}")
@@ -202,7 +202,7 @@ def test_nobody_there_is_exit_code_5(pipeline) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 302, 404, 502])
-def test_somebody_else_there_is_exit_code_5(stub, pipeline, status: int) -> None:
+def test_an_answer_that_is_not_pipelines_is_exit_code_5(stub, pipeline, status: int) -> None:
     stub.raw("GET", "/v1/job/detail/j01", b"<html>", status, {"Content-Type": "text/html", "Location": "/login"})
     assert pipeline("job", "j01").exit_code == 5
 

@@ -155,7 +155,7 @@ def test_a_task_runs_alone_or_as_a_debug_pod(stub, pipeline) -> None:
     assert pipeline("flow", "run", "Sales", "--debug").exit_code == 2
 
 
-def test_watching_tells_each_change_once_and_ends_as_the_run_does(stub, pipeline) -> None:
+def test_watching_prints_each_change_once_and_ends_as_the_run_does(stub, pipeline) -> None:
     stub.answer("POST", "/v1/flows/Sales/run", {"runID": "r01"})
     for payload in (
         run("waiting", task("load", "waiting"), task("report", "waiting")),

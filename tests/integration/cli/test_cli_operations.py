@@ -30,7 +30,7 @@ WELL: dict[str, Any] = {
 }
 
 
-def test_the_status_shows_what_is_amiss_first(stub, pipeline) -> None:
+def test_the_status_shows_problems_first(stub, pipeline) -> None:
     stub.answer("GET", "/v1/status", {**WELL, "problems": ["Beat was never heard of."]})
     result = pipeline("status")
     assert result.exit_code == 0

@@ -45,7 +45,7 @@ def test_ctrl_c_ends_the_watching_and_says_that_the_job_goes_on(stub: Any) -> No
 
 
 @pytest.mark.parametrize("words", [["jobs"], ["jobs", "-o", "json"], ["logs", "j01"], ["--help"], ["secrets", "key"]])
-def test_output_that_cannot_be_written_is_told_in_a_sentence(stub: Any, words: list[str]) -> None:
+def test_output_that_cannot_be_written_is_an_error_message(stub: Any, words: list[str]) -> None:
     stub.answer("GET", "/v1/job/list", [])
     stub.raw("GET", "/v1/job/logs/j01", b"line\n", 200, {"Content-Type": "text/plain"})
     with open("/dev/full", "w") as full:
@@ -55,7 +55,7 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(stub: Any, words: l
     assert errors == "Error: the output cannot be written: No space left on device\n"
 
 
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(stub: Any) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(stub: Any) -> None:
     stub.raw("GET", "/v1/job/logs/j01", b"line\n" * 1_000_000, 200, {"Content-Type": "text/plain"})
     process = start(stub.url, "logs", "j01")
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The commands of schedules and backfills, against a service that answers as it is told."""
+"""The commands of schedules and backfills, against a service with prepared answers."""
 
 from __future__ import annotations
 

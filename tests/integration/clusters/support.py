@@ -1,4 +1,4 @@
-"""What the tests of clusters ask of a driver, and waiting for what becomes of it."""
+"""Helpers for tests of clusters: launch requests, and waiting for states."""
 
 from __future__ import annotations
 

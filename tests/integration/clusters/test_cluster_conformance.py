@@ -108,7 +108,7 @@ def test_a_job_of_somebody_else_is_foreign(cluster: Cluster) -> None:
         cluster.launch(script_request("job", "true", user="another"))
 
 
-def test_nothing_is_known_of_an_unknown_job(cluster: Cluster) -> None:
+def test_an_unknown_job_has_no_observation(cluster: Cluster) -> None:
     assert cluster.observe("nobody") is None
     assert cluster.delete("nobody") is True
     assert texts(cluster, "nobody") == []
@@ -336,14 +336,14 @@ def test_a_deadline_leaves_what_has_ended_before(cluster: Cluster) -> None:
     assert (second.state, second.reason) == (ReplicaState.FAILED, "DeadlineExceeded")
 
 
-def test_a_replica_that_exceeded_the_deadline_of_its_pod_is_tried_again(cluster: Cluster) -> None:
+def test_a_replica_that_exceeded_the_deadline_of_its_pod_is_retried(cluster: Cluster) -> None:
     pod = role("worker", container(f'case "$POD" in *-1-0) ;; *) {FOREVER};; esac', **POD), activeDeadlineSeconds=2)
     result = carried_through(cluster, launch_request("job", {**pod, "retryPolicy": RETRY}))
     assert result.state is ReplicaState.SUCCEEDED
     assert seen(cluster, "job").replicas[0].attempt == 1
 
 
-def test_a_replica_is_tried_again_until_it_succeeds(cluster: Cluster) -> None:
+def test_a_replica_is_retried_until_it_succeeds(cluster: Cluster) -> None:
     pod = role("worker", container('echo "$POD"; case "$POD" in *-2-0) ;; *) exit 3;; esac', **POD))
     result = carried_through(cluster, launch_request("job", {**pod, "retryPolicy": RETRY}))
     assert result.state is ReplicaState.SUCCEEDED
@@ -434,7 +434,7 @@ def test_logs_can_be_read_while_the_replica_runs(cluster: Cluster) -> None:
     assert (line.text, line.source) == ("hello", "worker-0")
 
 
-def test_a_silent_log_that_is_followed_shows_that_it_is_read(cluster: Cluster) -> None:
+def test_following_a_silent_log_yields_none_at_intervals(cluster: Cluster) -> None:
     cluster.launch(script_request("job", f"echo hello; {FOREVER}"))
     followed = cluster.logs("job", LogQuery(follow=True))
     assert next(line.text for line in followed if line) == "hello"

@@ -1,4 +1,4 @@
-"""The API without what it stands on: tokens are those of a table, and nothing reaches a database."""
+"""The API without a database: tokens come from a table."""
 
 from __future__ import annotations
 

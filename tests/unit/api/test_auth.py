@@ -64,7 +64,7 @@ def test_other_addresses_are_not_blocked(limit: FailureLimit) -> None:
     limit.check("192.0.2.2", "a guess")
 
 
-def test_a_credential_that_has_worked_is_not_blocked_until_it_fails(limit: FailureLimit) -> None:
+def test_an_accepted_credential_is_not_blocked_until_it_is_refused(limit: FailureLimit) -> None:
     limit.accepted("the password")
     exhaust(limit, "192.0.2.1")
     limit.check("192.0.2.1", "the password")
@@ -73,7 +73,7 @@ def test_a_credential_that_has_worked_is_not_blocked_until_it_fails(limit: Failu
         limit.check("192.0.2.1", "the password")
 
 
-def test_the_memory_of_addresses_is_bounded(limit: FailureLimit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_addresses_is_bounded(limit: FailureLimit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "MAX_ENTRIES", 10)
     for number in range(50):
         limit.refused(f"192.0.2.{number}", "guess")
@@ -99,7 +99,7 @@ def test_the_token_comes_in_either_header(client: FlaskClient, headers: dict[str
     "headers",
     [{}, {"token": ""}, {"token": "nonsense"}, {"Authorization": "Basic cmVhZF9qb2I="}, {"Authorization": "Bearer "}],
 )
-def test_without_a_valid_token_there_is_no_entry(client: FlaskClient, headers: dict[str, str]) -> None:
+def test_a_request_without_a_valid_token_is_answered_401(client: FlaskClient, headers: dict[str, str]) -> None:
     answer = client.get("/v1/job/list", headers=headers)
     assert (answer.status_code, answer.json["code"]) == (401, "PERMISSION_DENIED")
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -107,7 +107,7 @@ def test_without_a_valid_token_there_is_no_entry(client: FlaskClient, headers: d
 
 @pytest.mark.usefixtures("app")
 @pytest.mark.parametrize(("proxies", "address"), [("0", "127.0.0.1"), ("1", "198.51.100.7")])
-def test_the_address_is_the_proxys_word_only_where_a_proxy_is_trusted(
+def test_forwarded_addresses_are_used_only_behind_a_trusted_proxy(
     monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None], proxies: str, address: str
 ) -> None:
     monkeypatch.setenv("PIPELINE_TRUSTED_PROXIES", proxies)
@@ -119,7 +119,7 @@ def test_the_address_is_the_proxys_word_only_where_a_proxy_is_trusted(
     assert seen == [address]
 
 
-def test_guessing_ends_in_429_while_a_missing_token_never_does(client: FlaskClient) -> None:
+def test_repeated_invalid_tokens_are_answered_429_and_missing_ones_never(client: FlaskClient) -> None:
     for _ in range(FAILURES + 1):
         assert client.get("/v1/job/list").status_code == 401
     for _ in range(FAILURES):

@@ -46,14 +46,14 @@ TAKEN = {
 
 
 @pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_body_that_not_every_reader_takes_alike_is_refused_with_a_reason(raw: bytes, why: str) -> None:
+def test_ambiguous_json_is_refused_with_a_reason(raw: bytes, why: str) -> None:
     with pytest.raises(WrongParameter, match=r"^The ") as refused:
         blueprint.parse_body(raw)
     assert why in refused.value.message
 
 
 @pytest.mark.parametrize("raw", TAKEN.values(), ids=TAKEN.keys())
-def test_unusual_json_is_taken_as_it_is(raw: bytes) -> None:
+def test_unusual_but_valid_json_is_accepted(raw: bytes) -> None:
     assert blueprint.parse_body(raw) == json.loads(raw)
 
 
@@ -73,20 +73,20 @@ def test_keys_keep_their_order() -> None:
         ({}, 415),
     ],
 )
-def test_a_body_must_say_that_it_is_plain_json(client: FlaskClient, headers: dict[str, str], status: int) -> None:
+def test_a_body_must_be_declared_as_plain_json(client: FlaskClient, headers: dict[str, str], status: int) -> None:
     answer = client.post("/v1/job", data=b"{}", headers={"token": "write_job", **headers})
     assert answer.status_code == status
     assert answer.json["code"] in ("WRONG_PARAM", "LACK_OF_PARAM")
 
 
-def test_more_than_four_mebibytes_are_too_many(client: FlaskClient) -> None:
+def test_a_body_of_more_than_4_mib_is_refused(client: FlaskClient) -> None:
     body = b'"' + b"x" * blueprint.MAX_BYTES + b'"'
     answer = client.post("/v1/job", data=body, headers={"token": "write_job", "Content-Type": "application/json"})
     assert (answer.status_code, answer.json["code"]) == (413, "WRONG_PARAM")
 
 
 @pytest.mark.parametrize("more", [1, 2, 1_000_000])
-def test_a_body_of_unknown_length_is_not_cut_off_where_it_is_too_long(client: FlaskClient, more: int) -> None:
+def test_a_too_long_body_of_unknown_length_is_refused_not_truncated(client: FlaskClient, more: int) -> None:
     body = b"{}" + b" " * (blueprint.MAX_BYTES - 2 + more)
     answer = client.post(
         "/v1/job",
@@ -126,7 +126,9 @@ def test_each_check_comes_before_the_next(client: FlaskClient) -> None:
     assert put(client, "write_job", b"{") == 400
 
 
-def test_a_bad_body_is_told_before_a_missing_target(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_body_is_reported_before_a_missing_target(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nowhere(*_: Any, **__: Any) -> None:
         raise NotFound
 
@@ -150,9 +152,7 @@ def test_a_bad_body_is_told_before_a_missing_target(client: FlaskClient, monkeyp
         ("reason", None),
     ],
 )
-def test_a_note_with_a_fault_is_refused_and_the_field_is_named(
-    client: FlaskClient, body: Any, field: str | None
-) -> None:
+def test_an_invalid_reason_body_is_refused_with_the_field(client: FlaskClient, body: Any, field: str | None) -> None:
     headers = {"token": "write_job", "Content-Type": "application/json"}
     answer = client.put("/v1/job/stop/j1", data=json.dumps(body), headers=headers)
     assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
@@ -162,7 +162,7 @@ def test_a_note_with_a_fault_is_refused_and_the_field_is_named(
 @pytest.mark.parametrize(
     "body", [None, {}, {"reason": ""}, {"jobID": "j1"}, {"jobID": "j1", "reason": "x" * 1000}, {"sequence": 7}]
 )
-def test_a_note_is_optional(client: FlaskClient, monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
+def test_the_body_with_a_reason_is_optional(client: FlaskClient, monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
     stopped = []
     monkeypatch.setattr(control, "stop", lambda job_id, actor, *, reason: stopped.append((job_id, reason)))
     sent = {} if body is None else {"json": body}

@@ -53,7 +53,7 @@ def test_each_error_has_its_status_and_code(
     [RuntimeError("secret thing"), errors.ConfigurationError("secret thing"), ClusterError("secret thing")],
     ids=lambda error: type(error).__name__,
 )
-def test_what_is_our_fault_is_told_without_any_detail(
+def test_an_internal_error_is_answered_without_details(
     app: Flask, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(submission, "submit", raising(error))

@@ -39,7 +39,7 @@ def test_the_document_is_openapi_3_1_and_has_every_route(app: Flask, document: d
     assert {(path, method) for path, method, _ in operations(document)} == served
 
 
-def test_every_operation_tells_its_privilege_its_refusals_and_what_it_does(document: dict[str, Any]) -> None:
+def test_every_operation_documents_its_privilege_errors_and_description(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         answers = {int(status) for status in operation["responses"]}
         assert operation["summary"], path
@@ -59,7 +59,7 @@ def test_operations_have_ids_of_their_own(document: dict[str, Any]) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_resolves(document: dict[str, Any]) -> None:
     def references(node: Any) -> set[str]:
         if isinstance(node, list):
             return set().union(*map(references, node))

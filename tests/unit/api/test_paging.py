@@ -27,12 +27,12 @@ def test_a_cursor_is_read_as_it_was_written(last: str, total: Total) -> None:
 
 
 @given(st.text())
-def test_a_cursor_of_ones_own_making_is_refused(text: str) -> None:
+def test_a_forged_cursor_is_refused(text: str) -> None:
     with pytest.raises(WrongParameter, match="cursor is"):
         paging.decode_cursor(text)
 
 
-def test_headers_say_where_a_page_stands() -> None:
+def test_headers_give_the_position_of_a_page() -> None:
     page = Page([], Total(41), 20, 2)
     assert page.headers["X-Total-Count"] == "41"
     assert "X-Total-Count-Exact" not in page.headers
@@ -67,7 +67,7 @@ def test_a_page_by_cursor_has_no_number() -> None:
     assert Page([], Total(41), 20, None, "abc").headers["X-Next-Cursor"] == "abc"
 
 
-def test_a_list_that_is_there_as_a_whole_is_cut_only_when_a_page_is_asked_for() -> None:
+def test_a_list_in_memory_is_paged_only_when_a_page_is_requested() -> None:
     items = list(range(30))
     assert paging.page_or_all(items, {}).items == items
     assert paging.page_or_all(items, {"pageNumber": 2}).items == items[20:]

@@ -32,7 +32,7 @@ def test_anything_else_is_none(text: str) -> None:
     assert not looks_like_token(text)
 
 
-def test_a_verdict_is_remembered_for_its_time_and_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verification_is_cached_for_its_time_and_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def verify(hash: str, text: str) -> bool:
@@ -56,7 +56,7 @@ def test_a_verdict_is_remembered_for_its_time_and_its_hash(monkeypatch: pytest.M
     assert asked == ["right", "wrong", "right", "right"]
 
 
-def test_many_who_ask_at_once_wait_for_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_verifications_of_one_password_hash_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     all_here = threading.Barrier(8)
 
@@ -75,7 +75,7 @@ def test_many_who_ask_at_once_wait_for_one_answer(monkeypatch: pytest.MonkeyPatc
     assert asked == ["right"]
 
 
-def test_only_so_many_verdicts_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_verifications_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(password, "_verify", lambda hash, text: False)
     verdicts = VerificationCache(most=3)
     for index in range(10):

@@ -54,7 +54,7 @@ def test_replica_attempts_are_counted_over_both_kinds_of_retries(
         (LogQuery(role="nobody", attempt=1), "no attempt 1: nothing has run yet"),
     ],
 )
-def test_an_attempt_that_there_was_not_is_not_found(query: LogQuery, message: str) -> None:
+def test_an_attempt_that_does_not_exist_is_not_found(query: LogQuery, message: str) -> None:
     with pytest.raises(NoSuchAttempt, match=message):
         chosen(query, KNOWN)
 

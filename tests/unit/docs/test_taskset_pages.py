@@ -27,7 +27,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("pattern", sorted(LOCKED | FROZEN | COMMANDS | BINDER_MAY_SET), ids=".".join)
-def test_whatever_is_forbidden_or_allowed_by_name_is_documented(pattern: tuple[str, ...]) -> None:
+def test_every_forbidden_or_allowed_field_is_documented(pattern: tuple[str, ...]) -> None:
     name = pattern[-1] if pattern[-1] != "*" else pattern[-2]
     assert re.search(rf"`{name}`|{name} and|and {name}", ADDITIVE)
 

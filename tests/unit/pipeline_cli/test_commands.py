@@ -1,4 +1,4 @@
-"""The command line by itself: what is there, how it is documented, how it ends, and how fast it begins."""
+"""The command line without a service: commands, their documentation, exit codes, and imports at start."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_url_with_the_version_in_it_is_told_to_be_without(url: str) -> None:
         (["submit", "x", "--idempotency-key", "€"], "visible ASCII"),
     ],
 )
-def test_a_word_that_cannot_be_sent_is_exit_code_2_and_named(words: list[str], says: str) -> None:
+def test_an_argument_that_cannot_be_sent_is_exit_code_2_and_named(words: list[str], says: str) -> None:
     result = CliRunner().invoke(main, words)
     assert result.exit_code == Exit.USAGE
     assert says in result.stderr

@@ -161,7 +161,7 @@ def test_a_whole_submission_is_sent_as_it_is() -> None:
     assert submit_body(odd) == odd
 
 
-def test_options_go_over_what_the_file_says() -> None:
+def test_options_override_the_file() -> None:
     given = {"user": "bob", "name": "m", "namespace": "team", "header": [("a", "2"), ("b", "3")]}
     changed = {"userID": "bob", "jobName": "m", "jobNameSpace": "team", "header": {"a": "2", "b": "3"}}
     assert submit_body(WHOLE, **given) == WHOLE | changed

@@ -73,7 +73,7 @@ def test_a_duration_is_shown_in_its_unit(milliseconds: Any, text: str) -> None:
         ),
     ],
 )
-def test_an_entry_of_the_trail_says_what_it_came_to(entry: dict[str, Any], text: str) -> None:
+def test_a_trail_entry_is_shown_with_its_outcome(entry: dict[str, Any], text: str) -> None:
     assert render.outcome_text(entry) == text
 
 
@@ -116,7 +116,7 @@ def test_a_narrow_terminal_cuts_no_id() -> None:
     assert text.replace("\n", "").count("0") == 26
 
 
-def test_progress_tells_each_thing_once_and_in_its_order() -> None:
+def test_progress_prints_each_event_and_call_once_and_in_order() -> None:
     first = {"state": "waiting", "occurredAt": "2025-01-31T12:00:00Z"}
     second = {"state": "running", "occurredAt": "2025-01-31T12:00:02.25Z"}
     call = {"stage": "gates", "plugin": "K", "outcome": "answered", "startedAt": "2025-01-31T12:00:00.5Z"}

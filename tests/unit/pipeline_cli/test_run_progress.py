@@ -27,7 +27,7 @@ def new_line_words(payload: dict[str, Any], seen: dict[str, str]) -> list[list[s
     return [line.plain.split() for line in new_lines(payload, seen)]
 
 
-def test_only_what_has_changed_is_told() -> None:
+def test_only_changed_lines_are_printed() -> None:
     seen: dict[str, str] = {}
     assert new_line_words(run("running", task("a", "running"), task("b")), seen) == [
         ["running"],

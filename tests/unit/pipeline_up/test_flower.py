@@ -8,7 +8,7 @@ from pipeline_core.errors import ConfigurationError
 from pipeline_up import flower
 
 
-def test_flower_is_told_no_secret_but_its_own_and_nothing_that_opens_it() -> None:
+def test_the_environment_of_flower_has_no_other_secrets_and_nothing_that_weakens_it() -> None:
     given = {
         "PIPELINE_REDIS_URL": "redis://r", "PIPELINE_SECRET_KEY": "k", "PIPELINE_DATABASE_URL": "d",
         "PIPELINE_ADMIN_PASSWORD": "a", "PIPELINE_FLOWER_PASSWORD": "p", "FLOWER_UNAUTHENTICATED_API": "true",

@@ -5,7 +5,7 @@ from pathlib import Path
 from pipeline_up.logs import rotate, tail
 
 
-def test_a_full_log_is_turned_over_and_the_oldest_lines_go(tmp_path: Path) -> None:
+def test_a_full_log_is_rotated_and_the_oldest_lines_are_dropped(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     for text in ("first", "second", "third"):
         log.write_text(text)

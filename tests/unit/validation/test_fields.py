@@ -14,7 +14,7 @@ def body_of(raw: dict[str, Any], prefix: str = "") -> FieldReader:
 
 
 @pytest.mark.parametrize("raw", [{}, {"name": None}, {"name": ""}, {"name": []}, {"name": {}}])
-def test_a_required_field_lacks_when_it_is_not_there_null_or_empty(raw: dict[str, Any]) -> None:
+def test_a_required_field_that_is_absent_null_or_empty_is_missing(raw: dict[str, Any]) -> None:
     fields = body_of(raw)
     fields.text("name", required=True)
     with pytest.raises(MissingParameter, match="name: is required") as caught:

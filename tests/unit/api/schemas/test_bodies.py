@@ -1,4 +1,4 @@
-"""What all schemas of bodies have in common: when a field lacks, how errors are told, and what is documented."""
+"""What all schemas of bodies have in common: missing fields, the reporting of errors, and the documentation."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def refusal(raw: Any, schema: BodySchema | None = None) -> PipelineError:
 
 
 @pytest.mark.parametrize("raw", [None, [], "text", 5, True, [{}]])
-def test_a_body_that_is_no_object_is_wrong(raw: Any) -> None:
+def test_a_body_that_is_no_object_is_refused(raw: Any) -> None:
     error = refusal(raw)
     assert isinstance(error, WrongParameter)
     assert "must be a JSON object" in error.message
 
 
 @pytest.mark.parametrize("raw", [{}, {"name": None}, {"name": ""}, {"name": []}, {"name": {}}])
-def test_a_required_field_lacks_when_it_is_not_there_null_or_empty(raw: dict[str, Any]) -> None:
+def test_a_required_field_that_is_absent_null_or_empty_is_missing(raw: dict[str, Any]) -> None:
     error = refusal(raw)
     assert isinstance(error, MissingParameter)
     assert error.errors == {"name": ["is required and may not be empty"]}
@@ -136,7 +136,7 @@ def test_optional_fields_that_are_null_count_as_left_out() -> None:
     assert Whole().read({"name": "n", **nulls}) == Whole().read({"name": "n"}) == expected
 
 
-def test_everything_that_is_wrong_is_told_at_once_by_its_path() -> None:
+def test_all_validation_errors_are_reported_by_path() -> None:
     error = refusal(
         {
             "name": "longer",
@@ -206,7 +206,7 @@ def test_a_number_outside_its_range_or_of_another_type_is_wrong(value: Any) -> N
     assert error.errors["size"][0].startswith("must be a whole number from 1 to 10, not ")
 
 
-def test_a_body_of_one_of_two_forms_is_told_apart_by_its_field() -> None:
+def test_the_schema_of_an_either_is_chosen_by_its_field() -> None:
     either = Either(name=ByName, id=ByID)
     assert either.examine({"id": "i", "name": None})[0] == {"id": "i"}
     assert either.examine({})[1].by_path == {"name": ["is required, or id in its place"]}
@@ -218,7 +218,7 @@ def test_a_body_of_one_of_two_forms_is_told_apart_by_its_field() -> None:
         assert list(either.examine({"name": value, "id": "i"})[1].by_path) == ["name"]
 
 
-def test_what_is_read_is_what_is_documented() -> None:
+def test_the_documented_schema_is_the_one_that_parses() -> None:
     spec = APISpec("t", "1", "3.1.0", plugins=[MarshmallowPlugin()])
     spec.components.schema("Whole", schema=Whole)
     whole = spec.to_dict()["components"]["schemas"]["Whole"]

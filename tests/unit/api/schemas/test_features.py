@@ -37,7 +37,7 @@ def plugin(**changes: Any) -> dict[str, Any]:
     return feature(plugins=[{**SMALLEST["plugins"][0], **changes}])  # type: ignore[dict-item]
 
 
-def test_the_smallest_registration_has_the_deerrors() -> None:
+def test_a_minimal_registration_gets_the_defaults() -> None:
     read = read_feature(feature())
     assert (read.description, read.enabled, read.authorization, read.signing_secret, read.selector) == (
         "",
@@ -54,7 +54,7 @@ def test_the_smallest_registration_has_the_deerrors() -> None:
     assert gate.key(read.name, read.author) == "AccessGate.quota.platform"
 
 
-def test_a_full_registration_is_read_as_it_was_given() -> None:
+def test_a_full_registration_is_parsed_unchanged() -> None:
     selector = {"conditions": [{"name": "t", "key": "type", "expect": "debug"}], "expression": "t"}
     own = {"conditions": [], "expression": "!t", "states": ["completed"]}
     read = read_feature(
@@ -93,7 +93,7 @@ def test_a_full_registration_is_read_as_it_was_given() -> None:
 
 @pytest.mark.parametrize("value", [None, "", [], {}])
 @pytest.mark.parametrize("field", ["name", "author", "plugins"])
-def test_a_required_field_of_a_feature_lacks(field: str, value: Any) -> None:
+def test_an_empty_required_field_of_a_feature_is_missing(field: str, value: Any) -> None:
     with pytest.raises(MissingParameter) as caught:
         read_feature(feature(**{field: value}))
     assert field in caught.value.errors
@@ -101,13 +101,13 @@ def test_a_required_field_of_a_feature_lacks(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, "", [], {}])
 @pytest.mark.parametrize("field", ["pluginType", "callAddress"])
-def test_a_required_field_of_a_plugin_lacks(field: str, value: Any) -> None:
+def test_an_empty_required_field_of_a_plugin_is_missing(field: str, value: Any) -> None:
     with pytest.raises(MissingParameter, match=rf"plugins\[0\].{field}"):
         read_feature(plugin(**{field: value}))
 
 
 @pytest.mark.parametrize("missing", ["name", "author", "plugins"])
-def test_a_field_that_is_not_there_lacks(missing: str) -> None:
+def test_an_absent_required_field_is_missing(missing: str) -> None:
     raw = feature()
     del raw[missing]
     with pytest.raises(MissingParameter, match=missing):
@@ -115,21 +115,21 @@ def test_a_field_that_is_not_there_lacks(missing: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_9", "9", "x" * 63])
-def test_a_feature_may_be_called(name: str) -> None:
+def test_a_valid_feature_name_is_accepted(name: str) -> None:
     assert read_feature(feature(name=name)).name == name
 
 
 @pytest.mark.parametrize(
     "name", ["-a", "_a", "a b", "a.b", "a/b", "ä", "x" * 64, "a\n", " a", "all", "ALL", "aLl", 5, ["a"], "a\x00"]
 )
-def test_a_feature_may_not_be_called(name: Any) -> None:
+def test_an_invalid_feature_name_is_refused(name: Any) -> None:
     with pytest.raises(WrongParameter) as caught:
         read_feature(feature(name=name))
     assert "name" in caught.value.errors
 
 
 @pytest.mark.parametrize("author", ["p", "Zoë & Söhne", "x" * 63, "a.b", "张三", "alle"])
-def test_an_author_may_be_called(author: str) -> None:
+def test_a_valid_author_name_is_accepted(author: str) -> None:
     assert read_feature(feature(author=author)).author == author
 
 
@@ -137,7 +137,7 @@ def test_an_author_may_be_called(author: str) -> None:
     "author",
     ["x" * 64, "a/b", " a", "a ", "\u3000a", "a\tb", "a\x7fb", "a\x85b", "all", "All", " ", 1, "\ud83d", "a\x00"],
 )
-def test_an_author_may_not_be_called(author: Any) -> None:
+def test_an_invalid_author_name_is_refused(author: Any) -> None:
     with pytest.raises(WrongParameter) as caught:
         read_feature(feature(author=author))
     assert "author" in caught.value.errors
@@ -180,7 +180,7 @@ def test_a_feature_has_at_most_one_plugin_of_a_type() -> None:
         "http://quota/\x00",
     ],
 )
-def test_an_address_that_may_not_be_called_is_wrong(address: Any) -> None:
+def test_a_forbidden_call_address_is_refused(address: Any) -> None:
     with pytest.raises(WrongParameter, match=r"plugins\[0\]\.callAddress"):
         read_feature(plugin(callAddress=address))
 
@@ -332,7 +332,7 @@ def errors(raw: Any) -> dict[str, list[str]]:
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
-def test_any_json_is_read_or_refused_in_so_many_words(raw: Any) -> None:
+def test_any_json_is_parsed_or_refused_with_an_error_text(raw: Any) -> None:
     assert errors(raw)
     errors(feature(**raw))
     errors(plugin(**raw))

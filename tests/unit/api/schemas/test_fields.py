@@ -55,7 +55,7 @@ def test_a_bad_or_unknown_parameter_is_refused_and_named(client: FlaskClient, qu
 
 
 @pytest.mark.parametrize("query", ["pageNumber=1", "order=asc", "cursor=x"])
-def test_a_count_knows_no_pages(client: FlaskClient, query: str) -> None:
+def test_a_count_takes_no_paging_parameters(client: FlaskClient, query: str) -> None:
     assert client.get(f"/v1/job/count?{query}", headers={"token": "read_job"}).status_code == 400
 
 
@@ -86,7 +86,7 @@ def test_the_message_names_the_parameter_and_its_value(client: FlaskClient) -> N
         ("preparing,pending", {JobState.WAITING}),
     ],
 )
-def test_states_are_taken_in_any_case_and_by_their_other_names(text: str, states: set[JobState]) -> None:
+def test_states_are_accepted_in_any_case_and_by_alias(text: str, states: set[JobState]) -> None:
     assert JobList().read(MultiDict({"state": text}))["state"] == states
 
 

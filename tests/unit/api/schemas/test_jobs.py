@@ -1,4 +1,4 @@
-"""What may be submitted, and what a refusal says of it."""
+"""Which submissions are accepted, and the errors of those that are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def submission_of(job: dict[str, Any], **fields: Any) -> Submission:
 
 
 @pytest.mark.parametrize("field", ["userID", "jobName", "jobKind", "job"])
-def test_a_required_field_lacks_when_it_is_missing_or_empty(field: str) -> None:
+def test_an_empty_or_absent_required_field_is_missing(field: str) -> None:
     without = {name: value for name, value in GOOD.items() if name != field}
     for body in (without, *({**GOOD, field: empty} for empty in EMPTY)):
         error = refusal(body)
@@ -43,7 +43,7 @@ def test_a_required_field_lacks_when_it_is_missing_or_empty(field: str) -> None:
 
 
 @pytest.mark.parametrize("job", [{"spec": 1}, *({"kind": empty} for empty in EMPTY)])
-def test_a_jobs_kind_lacks_when_it_is_missing_or_empty(job: dict[str, Any]) -> None:
+def test_an_empty_or_absent_kind_of_a_job_is_missing(job: dict[str, Any]) -> None:
     error = refusal({**GOOD, "job": job})
     assert isinstance(error, MissingParameter)
     assert list(error.errors) == ["job.kind"]
@@ -88,7 +88,7 @@ def test_a_body_is_an_object(raw: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "sequence", "effectiveJobSelector", "createdAt", "updatedAt"])
-def test_what_older_clients_send_along_is_ignored(name: str) -> None:
+def test_fields_that_only_older_clients_send_are_ignored(name: str) -> None:
     assert Submit().read({**GOOD, name: {"any": "thing"}}) == Submit().read(GOOD)
 
 
@@ -105,7 +105,7 @@ def test_a_header_is_empty_by_default_and_its_values_are_any_json(header: Any) -
     assert Submit().read({**GOOD, "header": anything}).header == anything
 
 
-def test_a_job_is_kept_as_it_came() -> None:
+def test_a_submitted_job_is_stored_unchanged() -> None:
     job = {"z": 1, "kind": "TFJob", "apiVersion": "kubeflow.org/v1", "a": None}
     assert list(Submit().read({**GOOD, "job": job}).job.items()) == list(job.items())
 

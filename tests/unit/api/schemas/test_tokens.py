@@ -120,7 +120,7 @@ def test_nobody_grants_what_they_do_not_hold() -> None:
         read_change({"id": "t1", "privileges": ["write_job"]}, ALICE)
 
 
-def test_a_privilege_that_is_not_held_is_told_before_what_is_wrong_with_the_body() -> None:
+def test_granting_an_unheld_privilege_is_refused_before_other_errors_of_the_body() -> None:
     with pytest.raises(Forbidden):
         read_token({"privileges": ["write_job"]}, ALICE)
 
@@ -132,7 +132,7 @@ def test_a_token_that_sees_only_its_own_grants_no_more_than_that() -> None:
             read_token({"privileges": ["read_job"], "forwho": forwho, "ownOnly": own_only}, OWN)
 
 
-def test_a_token_is_meant_by_value_or_by_id() -> None:
+def test_a_token_is_referenced_by_value_or_by_id() -> None:
     assert read_reference({"token": "v"}) == TokenReference(value="v")
     assert read_reference({"id": "i"}) == TokenReference(id="i")
     with pytest.raises(MissingParameter, match="token"):

@@ -1,4 +1,4 @@
-"""Pods as an API server tells of them, for tables of cases."""
+"""Pods as an API server returns them, for tables of cases."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, clust
         (409, "the object has been modified", ClusterUnavailable),
     ],
 )
-def test_a_refusal_is_permanent_unless_somebody_may_repair_it(status: int, message: str, kind: type) -> None:
+def test_an_api_error_is_permanent_unless_it_can_be_repaired(status: int, message: str, kind: type) -> None:
     assert type(cluster_error(ApiError(status, message), "launching")) is kind
 
 
@@ -62,7 +62,7 @@ BUSY = (429, {"Retry-After": "2"}, {"message": "too many requests"})
 BROKEN = (503, {}, {"message": "etcd is away"})
 
 
-def test_a_busy_or_broken_server_is_asked_again_after_the_time_that_it_names() -> None:
+def test_a_busy_or_broken_server_is_retried_after_its_retry_after() -> None:
     made, server, slept = api(BUSY, BROKEN, urllib3.exceptions.ProtocolError("reset"), (200, {}, {"a": 1}))
     assert made.request("GET", "/x") == {"a": 1}
     assert server.answers == []

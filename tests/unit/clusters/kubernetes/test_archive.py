@@ -26,7 +26,7 @@ def files(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
-def test_the_archive_gives_back_what_was_stored_run_by_run(tmp_path: Path) -> None:
+def test_the_archive_returns_the_stored_logs_of_each_run(tmp_path: Path) -> None:
     archive = Archive(f"file://{tmp_path}/archive")
     assert archive.runs("j1") == {}
     runs = [RunLog("pod", 0, "init.0", 0), MAIN, RunLog("pod", 1, "main", 1)]
@@ -58,7 +58,7 @@ def test_a_log_is_read_from_its_pieces_until_it_is_whole(tmp_path: Path, url: st
     archive.remove("j1")
 
 
-def test_pieces_that_two_made_at_once_are_read_once(tmp_path: Path) -> None:
+def test_overlapping_pieces_of_two_writers_are_read_once(tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
     log = lines("01", "02", "02", "02", "02")
     archive.add("j1", MAIN, 0, log[:3])
@@ -83,7 +83,7 @@ def test_many_small_pieces_become_one_and_large_ones_stay(tmp_path: Path, monkey
     assert files(tmp_path)[0].endswith("main.0000.000000000000-000000000009.piece")
 
 
-def test_a_piece_that_is_replaced_while_it_is_read_costs_nothing(tmp_path: Path) -> None:
+def test_a_piece_that_is_replaced_while_it_is_read_loses_no_line(tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
     log = lines("01", "02", "03", "04")
     for start in (0, 2):

@@ -1,4 +1,4 @@
-"""How long logs are waited for that cannot be stored."""
+"""How long to wait for logs that cannot be stored."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def deleted(driver: KubernetesCluster, steps: int = 3) -> bool:
     return any(driver.delete("job") for _ in range(steps))
 
 
-def test_a_launch_that_is_repeated_creates_nothing_anew(driver: KubernetesCluster, api: FakeApi) -> None:
+def test_a_repeated_launch_creates_nothing(driver: KubernetesCluster, api: FakeApi) -> None:
     first = driver.launch(request(replicas=3))
     objects = dict(api.objects)
     assert [report.state for report in first.replicas] == [ReplicaState.WAITING] * 3
@@ -143,7 +143,7 @@ def test_a_launch_that_was_interrupted_is_completed_by_the_next(
 
 
 @pytest.mark.parametrize("path", [CONTROL, SERVICE, POD])
-def test_an_object_of_someone_else_is_left_alone(driver: KubernetesCluster, api: FakeApi, path: str) -> None:
+def test_a_foreign_object_is_not_changed(driver: KubernetesCluster, api: FakeApi, path: str) -> None:
     directory, _, name = path.rpartition("/")
     theirs = api.request("POST", directory, body={"metadata": {"name": name}})
     with pytest.raises(ForeignObject, match=name):
@@ -217,7 +217,7 @@ def test_a_stop_sets_the_deadline_of_a_running_pod_and_waits_for_its_end(
     assert [made for made in api.requests if made[0] in WRITES] == writes, "it is asked once"
 
 
-def test_what_is_known_of_a_job_outlives_its_pods(driver: KubernetesCluster, api: FakeApi) -> None:
+def test_a_job_is_observed_from_the_ledger_after_its_pods_are_gone(driver: KubernetesCluster, api: FakeApi) -> None:
     driver.launch(request(replicas=2))
     end(api, 3)
     before = found(driver)

@@ -57,7 +57,7 @@ def test_labels_that_somebody_changed_do_not_make_another_replica_of_a_pod() -> 
     assert objects.key_of(changed) == ReplicaKey("big-worker", 1, 4)
 
 
-def test_a_pod_of_another_name_is_none_of_ours() -> None:
+def test_a_pod_with_another_name_pattern_is_foreign() -> None:
     with pytest.raises(ValueError, match="no pod of a job's"):
         objects.key_of({"metadata": {"name": "guest", "labels": {"pipeline/job-id": "j1"}}})
 

@@ -221,7 +221,7 @@ def test_a_watch_names_all_jobs_then_those_that_change(stop: threading.Event) ->
     assert list(changes) == []
 
 
-def test_a_version_that_the_server_has_forgotten_is_answered_by_a_list(stop: threading.Event) -> None:
+def test_an_expired_version_makes_the_watch_list_again(stop: threading.Event) -> None:
     api = server(replica(RUNS, 0))
     api.watches = [[GONE]]
     changes = watch.changes(api, ["ns"], ObservationCache(LIMITS), stop)

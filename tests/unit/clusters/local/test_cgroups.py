@@ -45,7 +45,7 @@ USERS = "/sys/fs/cgroup/user.slice/user-1.slice"
         ("25 1 0:5 / /proc rw - proc proc rw\n", "0::/\n", {}),
     ],
 )
-def test_the_way_from_the_top_of_what_is_mounted_to_the_own_group(
+def test_the_path_from_the_top_of_a_mount_to_the_own_group(
     mounts: str, own: str, expected: dict[str, list[str]]
 ) -> None:
     assert paths_to_own_group(mounts, own) == expected

@@ -1,4 +1,4 @@
-"""What the journal of an attempt adds up to."""
+"""The states of replica attempts that follow from a journal."""
 
 from __future__ import annotations
 

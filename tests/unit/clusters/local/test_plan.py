@@ -1,4 +1,4 @@
-"""From a TaskSet to what the local cluster carries out."""
+"""The plan that the local cluster makes from a TaskSet."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_pod_of_sidecars_alone_is_refused() -> None:
         plan_of({"containers": [container()]}, {"pipeline/sidecars": '["main"]'})
 
 
-def test_a_pod_without_peculiarities_gets_the_defaults() -> None:
+def test_a_plain_pod_gets_the_defaults() -> None:
     plan = plan_of({"containers": [container(args=["a"])], "initContainers": None})
     role = plan["roles"]["worker"]
     assert (role["replicas"], role["restart"], role["deadline"], role["grace"]) == (1, "Never", None, 3)

@@ -1,4 +1,4 @@
-"""Who is served next on the local cluster."""
+"""Which job gets the next slot on the local cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_job_that_never_runs_all_at_a_time_takes_its_turn_like_all_others() ->
 
 
 @given(tickets, holders)
-def test_everybody_is_in_line_once(line: set[Ticket], held: list[Holder]) -> None:
+def test_each_ticket_is_in_the_queue_once(line: set[Ticket], held: list[Holder]) -> None:
     assert sorted(map(str, serving_order(line, held, LIMIT))) == sorted(map(str, line))
 
 

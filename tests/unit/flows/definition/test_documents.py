@@ -129,7 +129,7 @@ def test_every_document_to_be_refused_has_its_reason() -> None:
     assert NEGATIVE.keys() == WORDS.keys()
 
 
-def test_everything_that_is_wrong_is_told_with_its_path_and_nothing_is_taken(site: Site) -> None:
+def test_all_validation_errors_are_reported_with_paths_and_nothing_is_imported(site: Site) -> None:
     raw = {
         "good": entry({"name": "good"}),
         "bad": entry(
@@ -195,19 +195,19 @@ def test_everything_that_is_wrong_is_told_with_its_path_and_nothing_is_taken(sit
         ({}, {"args": {"images": "b", "command": "{{ ghost.output }}"}}, "tasks[0].args.command"),
     ],
 )
-def test_each_wrong_field_is_told_by_its_path(
+def test_each_wrong_field_is_reported_by_its_path(
     pipeline: dict[str, Any], task: dict[str, Any], path: str, site: Site
 ) -> None:
     assert list(errors(site, pipeline, {"name": "a", **task})) == [path]
 
 
-def test_an_undefined_name_is_told_beside_an_output_that_is_not_there_yet(site: Site) -> None:
+def test_an_undefined_name_is_reported_although_an_output_is_unknown(site: Site) -> None:
     dag = {"dag_json": {"b": {"upstream": ["a"]}}}
     second = {"name": "b", "args": {"images": "{{a.output}}", "command": "{{a.output}} {{nobody}}"}}
     assert list(errors(site, dag, {"name": "a"}, second)) == ["tasks[1].args.command"]
 
 
-def test_what_depends_on_an_output_is_judged_when_it_is_there(site: Site) -> None:
+def test_a_field_that_reads_an_output_is_checked_once_the_output_is_known(site: Site) -> None:
     dag = {"dag_json": {"b": {"upstream": ["a"]}}}
     args = {"--days": "{{a.output}}", "--users": "{{ a.output }}"}
     read(
@@ -235,7 +235,7 @@ def test_a_flow_that_was_stored_is_read_though_its_template_is_gone() -> None:
     assert parse_stored(entry(None, {"name": "a", "job_templete": "gone"})).tasks["a"].template == "gone"
 
 
-def test_a_missing_name_lacks(site: Site) -> None:
+def test_an_absent_name_is_missing(site: Site) -> None:
     with pytest.raises(MissingParameter):
         read(site, {"name": None})
 
@@ -257,7 +257,7 @@ PATHS += [("tasks", 3, key) for key in case(FILES[1])["ctr-backfill"]["tasks"][3
 
 
 @given(st.sampled_from(PATHS), ODD)
-def test_whatever_stands_in_a_field_is_read_or_refused(path: tuple[str | int, ...], value: Any) -> None:
+def test_any_value_of_a_field_is_parsed_or_refused(path: tuple[str | int, ...], value: Any) -> None:
     raw: Any = copy.deepcopy(case(FILES[1])["ctr-backfill"])
     *outer, last = path
     place = raw
@@ -296,7 +296,7 @@ def test_a_flow_is_bounded_in_its_tasks_and_edges() -> None:
 
 
 @pytest.mark.parametrize("field", [{"working_dir": "x"}, {"volume_mount": "data(pvc-share):/proc"}])
-def test_a_place_that_no_task_can_have_is_refused(field: dict[str, str]) -> None:
+def test_an_invalid_working_directory_or_mount_path_is_refused(field: dict[str, str]) -> None:
     task = {"name": "a", "job_templete": "customize", "args": {"images": "i", "command": "c"}, **field}
     with pytest.raises(WrongParameter) as caught:
         read_entry({"pipeline": {"name": "f"}, "tasks": [task]}, Catalogue(), Site())

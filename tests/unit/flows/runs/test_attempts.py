@@ -17,5 +17,5 @@ from pipeline_core.flows.runs import attempts
         ([], 5, []),
     ],
 )
-def test_the_first_free_ports_in_a_row_are_lent(taken: list[int], count: int, found: list[int]) -> None:
+def test_the_first_free_consecutive_ports_are_leased(taken: list[int], count: int, found: list[int]) -> None:
     assert list(attempts.first_gap(taken, count, range(10, 14))) == found

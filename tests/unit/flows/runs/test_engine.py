@@ -85,7 +85,7 @@ def test_events_that_come_together_are_all_taken_in_before_anything_more_starts(
     assert advance(run, ended("a"), ended("b")) == (run, ())
 
 
-def test_a_failure_is_tried_again_first() -> None:
+def test_a_failed_task_is_retried_first() -> None:
     run, commands = play(new_run(plan({"a": []}, retries={"a": 1})), RunAdmitted(), ended("a", JobState.FAILED))
     assert commands == [SubmitJob("a", 2)]
     assert (run.tasks["a"].state, run.tasks["a"].reason) == (TaskState.WAITING, "exit 1")
@@ -94,7 +94,7 @@ def test_a_failure_is_tried_again_first() -> None:
     assert commands == [FinishRun(RunState.FAILED, "task a: exit 1")]
 
 
-def test_a_task_that_is_wrong_itself_is_not_tried_again() -> None:
+def test_a_non_retryable_failure_is_not_retried() -> None:
     run, _ = play(new_run(plan({"a": []}, retries={"a": 9})), RunAdmitted())
     assert play(run, JobChanged("a", 1, JobState.FAILED, "no value", non_retryable=True))[0].state is RunState.FAILED
 
@@ -162,7 +162,7 @@ def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
     assert play(run, ended("left"), RunStopped())[0] == run
 
 
-def test_a_retry_takes_up_failed_tasks_and_what_follows_them() -> None:
+def test_a_retry_runs_failed_tasks_and_those_after_them_again() -> None:
     run, _ = play(new_run(plan(DIAMOND, retries={"left": 1})), RunAdmitted(), ended("top"), ended("right"))
     run, _ = play(run, ended("left", JobState.FAILED), ended("left", JobState.FAILED, 2))
     assert can_retry(run)
@@ -284,7 +284,7 @@ def hold(before: Run, after: Run, commands: tuple[RunCommand, ...]) -> None:
 
 @settings(max_examples=150)
 @given(PLANS, st.lists(EVENTS, max_size=25))
-def test_whatever_happens_the_rules_hold_and_nothing_counts_twice(rules: RunPlan, events: list[RunEvent]) -> None:
+def test_invariants_hold_after_any_events_and_events_are_idempotent(rules: RunPlan, events: list[RunEvent]) -> None:
     run = new_run(rules)
     for event in [RunAdmitted(), *events]:
         before = run

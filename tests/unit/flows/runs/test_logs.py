@@ -69,7 +69,7 @@ def test_the_last_lines_are_those_of_all_tasks_together(cluster: Cluster, tail: 
     assert [text.rpartition("| ")[2].strip() for text in found] == texts
 
 
-def test_a_follower_hears_of_tasks_that_begin_later_until_the_run_has_ended(
+def test_a_follower_gets_lines_of_tasks_that_start_later_until_the_run_has_ended(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, over = {"j1": "load"}, threading.Event()

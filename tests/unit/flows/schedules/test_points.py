@@ -50,7 +50,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("what", "course", "moment", "points"), CASES, ids=[case[0] for case in CASES])
-def test_points_are_owed_a_run(what: str, course: ScheduleCursor, moment: float, points: list[float]) -> None:
+def test_points_are_due(what: str, course: ScheduleCursor, moment: float, points: list[float]) -> None:
     assert list(course.due(at(moment))) == [at(point) for point in points]
 
 
@@ -61,7 +61,7 @@ def test_points_are_owed_a_run(what: str, course: ScheduleCursor, moment: float,
     replay_until=st.none() | st.floats(0, 30),
     moment=st.floats(0, 30),
 )
-def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
+def test_due_points_are_a_subset_of_the_passed_points_in_order_without_duplicates(
     next_at: int, since: int, catchup: bool, replay_until: float | None, moment: float
 ) -> None:
     known = cursor(next_at, since, catchup=catchup, replay_until=replay_until)
@@ -72,7 +72,7 @@ def test_what_is_owed_is_some_of_what_has_passed_in_order_and_once(
     assert all(point <= at(moment) for point in owed)
 
 
-def test_without_catch_up_a_long_past_costs_nothing() -> None:
+def test_without_catch_up_long_past_points_are_not_enumerated() -> None:
     long_ago = ScheduleCursor(
         schedule=Schedule("* * * * *"), next_at=DAY.replace(year=1970), since=DAY.replace(year=1970), catchup=False
     )

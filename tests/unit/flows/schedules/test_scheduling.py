@@ -159,7 +159,7 @@ def test_a_changed_schedule_stays_paused_and_an_imported_change_pauses() -> None
     assert row.paused
 
 
-def test_any_new_definition_ends_a_fault() -> None:
+def test_any_new_definition_clears_the_error_of_the_schedule() -> None:
     row = stored(hourly())
     row.schedule_error, row.schedule_error_at = "global_env: …", NOON
     apply_definition(row, hourly(), hourly(), at(14), imported=False)
@@ -173,6 +173,6 @@ def test_a_start_may_lie_far_off(start: str, timezone: str) -> None:
 
 
 @pytest.mark.parametrize("start", ["0001-01-01 00:00:00", "1969-12-31 23:59:59", "2200-01-01 00:00:00"])
-def test_a_start_beyond_all_reckoning_is_refused(start: str) -> None:
+def test_a_start_outside_the_accepted_years_is_refused(start: str) -> None:
     with pytest.raises(WrongParameter, match="must lie in the years 1970 to 2199"):
         hourly(cronjob_start_time=start)
