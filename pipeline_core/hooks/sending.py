@@ -23,7 +23,7 @@ from pipeline_core.hooks.deliveries import ALERTS, alert_receiver, blocked
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.client import hook_client
-from pipeline_core.plugins.errors import CallFailed, CircuitOpen, ConcurrencyLimit
+from pipeline_core.plugins.errors import CallFailed, CircuitOpen, ConcurrencyLimit, mask
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import Settings, settings
 
@@ -173,6 +173,7 @@ def send(delivery: ClaimedDelivery) -> DeliveryResult:
         read = answers.receipt if delivery.plugin_key == ALERTS else answers.acknowledgement
         return result_of(read(reply.body), pause, reply.retry_after)
     except CallFailed as failure:
+        failure.cause = mask(failure.cause, delivery.endpoint.secrets)
         return result_of(failure, pause)
 
 

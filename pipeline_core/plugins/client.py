@@ -145,7 +145,7 @@ def _check_status(response: Response, endpoint: Endpoint) -> None:
     status, pause = response.status, _requested_pause(response)
     if status == 200:
         return
-    words = clean(response.body, hide=_secrets(endpoint))
+    words = clean(response.body, hide=endpoint.secrets)
     cause = f"status {status}" + (f": {words}" if words else "")
     if status in BUSY:
         raise PluginUnavailable(cause, retry_after=pause, status=status)
@@ -166,18 +166,12 @@ def _rejection(response: Response, endpoint: Endpoint) -> str:
     if isinstance(document, dict):
         texts = (document.get(name) for name in ("error", "message", "msg", "detail"))
         body = next((text for text in texts if isinstance(text, str) and text.strip()), body)
-    words = clean(body, hide=_secrets(endpoint), limit=MAX_REJECTION)
+    words = clean(body, hide=endpoint.secrets, limit=MAX_REJECTION)
     return f"{words} (status {response.status})" if words else f"status {response.status}"
 
 
 def _requested_pause(response: Response) -> float | None:
     return retry_after(response.headers.get("Retry-After"), now())
-
-
-def _secrets(endpoint: Endpoint) -> list[str]:
-    """All that must not come back in a message, should the plugin repeat what it was sent; the longest first."""
-    words = {endpoint.authorization, endpoint.authorization.partition(" ")[2], endpoint.signing_secret}
-    return sorted(filter(None, words), key=len, reverse=True)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:

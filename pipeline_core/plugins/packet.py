@@ -40,6 +40,10 @@ class Packet:
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+_SHORTEST_SECRET = 4
+"""Characters; what is shorter stands in too many words to be masked in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """The part of a plugin that a call needs. `key` is unique among plugins; the secrets are in clear.
@@ -54,6 +58,13 @@ class Endpoint:
     signing_secret: str = field(default="", repr=False)
     timeout_seconds: float = 30.0
     max_attempts: int = 3
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be shown, should the plugin repeat what it was sent; the longest first."""
+        credentials = self.authorization.partition(" ")[2].strip()
+        words = {self.authorization, credentials, self.signing_secret}
+        return sorted((word for word in words if len(word) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pipeline_core.common.clock import now
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins.client import client
-from pipeline_core.plugins.errors import CallFailed, ConcurrencyLimit, JobRejected, PluginUnavailable
+from pipeline_core.plugins.errors import (
+    BadAnswer,
+    CallFailed,
+    ConcurrencyLimit,
+    JobRejected,
+    PluginUnavailable,
+    mask,
+    masked,
+    repeats,
+)
 from pipeline_core.plugins.packet import Packet, PluginCall
-from pipeline_core.plugins.types import FailurePolicy
+from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import (
     ClaimedStep,
@@ -36,6 +46,9 @@ MAX_PARALLEL = 16
 LONGEST_PAUSE = 30.0
 """Seconds, at most, between two calls of an unavailable plugin for the same job."""
 
+_ANSWERS_TASKSET = frozenset(
+    {PluginType.TEMPLATE_TRANSLATOR, PluginType.TEMPLATE_DECORATOR, PluginType.SCHEDULER_BINDER}
+)
 _DONE = frozenset({TrailOutcome.ANSWERED, TrailOutcome.IGNORED})
 _CALLED = _DONE | {TrailOutcome.SUSPENDED, TrailOutcome.FAILED, TrailOutcome.REJECTED}
 
@@ -122,9 +135,26 @@ def call(
             request_id=step.request_id,
         )
         attempts = reply.attempts
-        return Answered(plugin=plugin, value=read(reply.body), entry=entry(TrailOutcome.ANSWERED, attempts))
+        value = _without_secrets(plugin, read(reply.body), body, reply.body)
+        return Answered(plugin=plugin, value=value, entry=entry(TrailOutcome.ANSWERED, attempts))
     except CallFailed as failure:
+        failure.cause = mask(failure.cause, plugin.endpoint.secrets)
         return _unanswered(step, plugin, failure, entry(TrailOutcome.FAILED, attempts or failure.attempts))
+
+
+def _without_secrets(plugin: RegisteredPlugin, value: Value, request: bytes, answer: bytes) -> Value:
+    """The value of an answer with the plugin's own secrets masked in its texts, since people get to see them.
+
+    A TaskSet has to run as it was answered: one that has them is refused. Raises BadAnswer.
+    """
+    secrets = plugin.endpoint.secrets
+    if plugin.type not in _ANSWERS_TASKSET:
+        return cast(Value, masked(value, secrets))
+    if secrets and repeats(json.loads(answer), secrets) and not repeats(json.loads(request), secrets):
+        raise BadAnswer(
+            "its answer repeats the feature's authorization or signingSecret, which all readers of jobs would see"
+        )
+    return value
 
 
 def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed, entry: TrailEntry) -> Unanswered:

@@ -10,7 +10,7 @@ import pytest
 from pipeline_core.common.clock import now
 from pipeline_core.plugins.errors import BadAnswer, ConcurrencyLimit, PluginUnavailable
 from pipeline_core.plugins.types import FailurePolicy
-from pipeline_core.stages import factors
+from pipeline_core.stages import decorate, factors, gates
 from pipeline_core.stages.calls import next_call_number, settled_calls
 from pipeline_core.stages.outcomes import (
     Advance,
@@ -64,6 +64,36 @@ def test_when_its_patience_is_over_the_policy_decides(
         5,
         {Fail: TrailOutcome.FAILED, Advance: TrailOutcome.IGNORED, Suspend: TrailOutcome.SUSPENDED}[outcome],
     )
+
+
+SECRET = "Bearer STORED-0123456789-0123456789-0123456789"
+
+
+@pytest.mark.parametrize("given", [SECRET, SECRET.partition(" ")[2]])
+def test_what_a_plugin_repeats_of_its_secret_is_masked(plugins: Plugins, claim: Make, given: str) -> None:
+    generator = plugin(Stage.FACTORS, "f", authorization=SECRET)
+    plugins.answers["f"] = {"topic": "t", "advice": {given: [1, f"is {given}"]}, "reason": f"heard {given}"}
+    advanced = factors.run(claim(Stage.FACTORS, [generator]))
+    assert isinstance(advanced, Advance)
+    assert "STORED" not in str(advanced)
+    assert "heard ***" in str(advanced)
+    gate = plugin(Stage.GATES, "g", authorization=SECRET)
+    for answer in ({"decision": given}, {"decision": "stop", "reason": "x" * 980 + given}, BadAnswer(f"was {given}")):
+        plugins.answers["g"] = answer
+        result = gates.run(claim(Stage.GATES, [gate]), lambda: True)
+        assert "STORED-0" not in str(result)
+        assert "***" in str(result)
+
+
+def test_a_taskset_that_repeats_the_plugin_s_secret_is_refused(plugins: Plugins, claim: Make) -> None:
+    decorator = plugin(Stage.DECORATE, "d", authorization=SECRET)
+    plugins.answers["d"] = lambda sent: {**sent["job"], "metadata": {"annotations": {"heard": SECRET}}}
+    failed = decorate.run(claim(Stage.DECORATE, [decorator]))
+    assert isinstance(failed, Fail)
+    assert "repeats the feature's authorization" in failed.reason
+    assert "STORED" not in str(failed)
+    plugins.answers["d"] = lambda sent: sent["job"]
+    assert isinstance(decorate.run(claim(Stage.DECORATE, [decorator])), Advance)
 
 
 def test_no_room_for_another_call_never_counts_against_a_plugin(plugins: Plugins, claim: Make) -> None:
