@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import uuid
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import structlog
 from flask import Flask, Response, g, request
@@ -18,8 +20,9 @@ from api.resources import tokens as token_routes
 from pipeline_core.auth import tokens
 from pipeline_core.common import log
 from pipeline_core.database import transaction
-from pipeline_core.errors import Unavailable
+from pipeline_core.errors import Forbidden, Unavailable
 from pipeline_core.settings import settings
+from pipeline_core.validation.texts import shown
 from workers import publish
 
 REQUEST_ID = "X-Request-ID"
@@ -70,12 +73,30 @@ def check_startup() -> None:
         tokens.check_startup(session)
 
 
+def addresses_development_run(host: str, public_url: str) -> bool:
+    """Whether a `Host` means this machine: a loopback address, `localhost`, a name below it, or the host of `public_url`.
+
+    A web page can have its own name resolve to 127.0.0.1, and then sends requests here, but with that name.
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        own = urlsplit(public_url).hostname if public_url else None
+        return name == "localhost" or name.endswith(".localhost") or (own is not None and name == own)
+
+
 def _begin() -> None:
     """Use the client's request ID, or make one: it is in every log line of the request."""
     sent = request.headers.get(REQUEST_ID, "")
     g.request_id = sent if _USABLE_ID.fullmatch(sent) else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
+    if settings().development and not addresses_development_run(request.host, settings().public_url):
+        raise Forbidden(
+            "A development run answers only requests to a loopback address, localhost or the host of PIPELINE_PUBLIC_URL, "
+            f"and this one is to {shown(request.host)}: its well-known password would be open to any web page."
+        )
 
 
 def _end(response: Response) -> Response:

@@ -57,6 +57,8 @@ def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
     return python(
         "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--worker-class=gthread",
         f"--threads={API_THREADS + log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
+        # Else a client on this machine could send SCRIPT_NAME and PATH_INFO as headers, and be routed by them.
+        "--forwarder-headers=",
         "--worker-tmp-dir=/dev/shm", "api.wsgi:app",
     )  # fmt: skip
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gunicorn.config import Config
+
 from pipeline_up.plan import ProcessPlan
 
 
@@ -42,3 +44,11 @@ def test_the_api_inherits_the_socket_that_it_serves() -> None:
     api = plan(listener=7).services()[0]
     assert "--bind=fd://7" in api.argv
     assert api.pass_fds == (7,)
+
+
+def test_no_header_of_a_client_routes_its_request() -> None:
+    config = Config()
+    arguments = vars(config.parser().parse_args(plan(listener=7).services()[0].argv[3:]))
+    config.set("forwarder_headers", arguments["forwarder_headers"])
+    assert config.forwarder_headers == []
+    assert config.header_map == "drop"
