@@ -14,6 +14,7 @@ from kombu.transport.redis import Transport
 
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.stage import STAGES
+from workers import messages
 from workers.heartbeats import Presence
 from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task
 
@@ -83,6 +84,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
 # When Redis goes away again while a lost connection is being closed, kombu's transport raises AttributeError on its own
 # closed client, and the worker would end. Reconnect instead, as kombu already does for a KeyError.
 Transport.connection_errors = (*Transport.connection_errors, AttributeError)
+
+messages.install()
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))

@@ -13,12 +13,14 @@ from typing import Any
 import structlog
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
+from sqlalchemy import select
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
-from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.database import transaction
+from pipeline_core.database.models import DeliveryStatus, Job
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, attempts, progress
@@ -32,6 +34,7 @@ from workers import chain, publish, queues
 from workers.app import app
 from workers.each_job import for_each_job
 from workers.names import CLEAN_UP_JOB, FLOWS, HOOKS, QUEUE_PROBE, SEND_QUEUE_PROBES, stage_queues
+from workers.names import queues as all_queues
 
 log = structlog.get_logger(__name__)
 
@@ -125,7 +128,10 @@ def send_queue_probes() -> int:
 
 @app.task(name=QUEUE_PROBE)
 def probe_arrived(queue: str) -> None:
-    """Note that a message has come through this queue."""
+    """Note that a message has come through this queue. One that names no queue is not noted."""
+    if queue not in all_queues():
+        log.warning("queue probe refused: there is no such queue")
+        return
     try:
         queue_probes.arrived(queue)
     except Unavailable as error:
@@ -171,9 +177,18 @@ def clean_up_all() -> int:
     return for_each_job(cleanup.pending(BATCH), cleanup.clean_up)
 
 
+def has_ended(job_id: str) -> bool:
+    """Whether there is such a job, and it has ended. Raises Unavailable."""
+    with transaction() as session:
+        return session.execute(select(Job.finished_at).where(Job.id == job_id)).scalar_one_or_none() is not None
+
+
 @tick(CLEAN_UP_JOB)
 def clean(job_id: str) -> int:
-    """Clean up after one job that has just ended."""
+    """Clean up after one job that has just ended. Its message may come from anybody: only the record says that it has."""
+    if not has_ended(job_id):
+        log.warning("cleanup refused: the job has not ended", job_id=job_id)
+        return 0
     chain.delete_parked([job_id])
     cleanup.clean_up(job_id)
     return 1

@@ -23,6 +23,7 @@ from pipeline_core.jobs.submission import submit
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep
 from pipeline_core.stages.stage import Stage
+from workers.tasks import ticks
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -168,3 +169,24 @@ def test_other_clusters_have_no_pods_to_keep(pods: Pods, ttl: Any, job_id: str, 
 def test_every_driver_can_end_a_job() -> None:
     assert NullCluster("null").end("j1") is True
     assert factory.cluster().end("j1") is True
+
+
+def test_a_forged_message_ends_no_running_job(pods: Pods, ttl: Any, job_id: str) -> None:
+    ttl(0)
+    with transaction() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(state="running", finished_at=None))
+    for forged in (job_id, "j0"):
+        assert not ticks.has_ended(forged)
+        ticks.clean(forged)
+    assert pods.left
+    with transaction() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(state="stopped", finished_at=now()))
+    assert ticks.has_ended(job_id)
+
+
+def test_a_forged_queue_probe_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(ticks.queue_probes, "arrived", noted.append)
+    for queue in ("hooks", "forged", ["hooks"], None):
+        ticks.probe_arrived(queue)
+    assert noted == ["hooks"]
