@@ -11,10 +11,10 @@ import pytest
 
 from tests.installation import Installation
 from tests.integration.contract.hooks import PASSWORD
+from tests.waiting import HANG_SECONDS, wait_for
 
 PROFILE = Path(__file__).with_name("schemathesis.toml")
 ROOT = Path(__file__).parents[3]
-SECONDS = 280
 FLOWS = ("flows", "runs", "schedules", "templates")
 
 
@@ -25,13 +25,19 @@ def test_schemathesis_finds_nothing(api: Installation, tmp_path: Path, choice: s
     api.password = PASSWORD
     tags = [word for tag in FLOWS for word in (f"--{choice}-tag", tag)]
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(PROFILE), "run", *tags]
-    run = subprocess.run(
-        [*command, f"{api.url}/openapi.json"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    output, log = tmp_path / "output", api.directory / "api.log"
+    with output.open("wb") as written:
+        run = subprocess.Popen(
+            [*command, f"{api.url}/openapi.json"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_for(lambda: run.poll() is not None, "schemathesis", progress=lambda: log.stat().st_size)
+        finally:
+            run.kill()
+            run.wait(HANG_SECONDS)
+    assert run.returncode == 0, output.read_text(errors="replace")
     assert api.ask("GET", "/v1/audit").status_code == 200
