@@ -332,9 +332,16 @@ def between(least: int, most: int) -> validate.Length:
     return validate.Length(least, most, error=f"must be {least} to {most} characters")
 
 
-def pattern(regex: re.Pattern[str]) -> dict[str, str]:
-    """Metadata that documents a regular expression that has to match the whole text."""
-    return {"pattern": f"^{regex.pattern}$"}
+def matching(regex: re.Pattern[str], error: str) -> validate.Regexp:
+    """A text that the regular expression matches as a whole; `error` is what is wrong with any other."""
+    return _Matches(re.compile(f"^{regex.pattern}$"), error=error)
+
+
+class _Matches(validate.Regexp):
+    def __call__(self, value: Any) -> Any:
+        if not self.regex.fullmatch(value):
+            raise ValidationError(self.error)
+        return value
 
 
 def _collect(found: Any, path: str, errors: ValidationErrors) -> None:

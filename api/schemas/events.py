@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from marshmallow import Schema, fields
+from marshmallow import fields
 
-from api.schemas.fields import Query, WholeNumber, nullable_time
-from api.schemas.jobs import STATE
+from api.schemas.fields import Query, WholeNumber
+from api.schemas.jobs import StateChange
 
 MAX_EVENTS = 1000
 MAX_POSITION = 2**63 - 1
@@ -23,17 +23,11 @@ class FeedQuery(Query):
     limit = WholeNumber(1, MAX_EVENTS, load_default=100, metadata={"description": "At most so many events."})
 
 
-class FeedItem(Schema):
+class FeedItem(StateChange):
     """One change of a job's state, with its position in the feed."""
 
     position = fields.Integer(required=True, metadata={"description": "Grows along the feed; numbers may be left out."})
     jobID = fields.String(required=True)
-    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, from 1."})
-    state = fields.String(required=True, validate=STATE)
-    previousState = fields.String(required=True, metadata={"description": "Empty for a job's first event."})
-    reason = fields.String(required=True)
-    actor = fields.String(required=True)
-    occurredAt = nullable_time()
     jobName = fields.String(required=True)
     jobKind = fields.String(required=True)
     userID = fields.String(required=True)

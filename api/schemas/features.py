@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +20,10 @@ from api.schemas.bodies import (
     TypeName,
     between,
     invalid_below,
-    pattern,
+    matching,
 )
 from api.schemas.fields import Pages, Query, comma_list, nullable_time
+from api.schemas.jobs import EventDelivery
 from pipeline_core import selectors
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import WrongParameter
@@ -37,11 +37,12 @@ from pipeline_core.selectors.selector import MAX_CONDITIONS
 from pipeline_core.settings import settings
 from pipeline_core.states import ALIASES
 from pipeline_core.validation.errors import ValidationErrors, join_path
-from pipeline_core.validation.texts import header_value, shown
+from pipeline_core.validation.texts import PRINTABLE, shown
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
 POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_AUTHOR = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f]([^/\x00-\x1f\x7f-\x9f]*[^\s/\x00-\x1f\x7f-\x9f])?")
 STATUSES = [status.value for status in DeliveryStatus]
 
 
@@ -106,24 +107,8 @@ def _error_text(check: Callable[..., None], *values: Any) -> str | None:
     return None
 
 
-def _name_error(text: str) -> str | None:
-    if not _NAME.fullmatch(text):
-        return "must be 1 to 63 letters, digits, - and _, first a letter or digit (A-Z, a-z, 0-9)"
-    return _reserved_error(text)
-
-
-def _author_error(text: str) -> str | None:
-    if text != text.strip() or "/" in text or any(unicodedata.category(character) == "Cc" for character in text):
-        return "must have no /, no control characters and no white space around it"
-    return _reserved_error(text)
-
-
 def _reserved_error(text: str) -> str | None:
     return f'must be something else: "{EVERYONE}" stands for everyone' if text.casefold() == EVERYONE else None
-
-
-def _authorization_error(text: str) -> str | None:
-    return None if header_value(text) else "must be printable ASCII without blanks around it: it is sent in a header"
 
 
 class PluginBody(BodySchema):
@@ -163,15 +148,19 @@ class FeatureBody(BodySchema):
 
     echoed = frozenset({"owner"})
 
-    name = Text(required=True, check=_name_error, metadata=pattern(_NAME))
+    name = Text(
+        required=True,
+        validate=matching(_NAME, "must be 1 to 63 letters, digits, - and _, first a letter or digit (A-Z, a-z, 0-9)"),
+        check=_reserved_error,
+    )
     author = Text(
         required=True,
-        validate=between(1, 63),
-        check=_author_error,
-        metadata={
-            "pattern": r"^[^\s/\x00-\x1f\x7f-\x9f]([^/\x00-\x1f\x7f-\x9f]*[^\s/\x00-\x1f\x7f-\x9f])?$",
-            "description": "Not `all`.",
-        },
+        validate=[
+            between(1, 63),
+            matching(_AUTHOR, "must have no /, no control characters and no white space around it"),
+        ],
+        check=_reserved_error,
+        metadata={"description": "Not `all`."},
     )
     jobSelector = SelectorField(StageSelector)
     plugins = Items(Nested(PluginBody), required=True, validate=validate.Length(min=1))
@@ -179,9 +168,11 @@ class FeatureBody(BodySchema):
     enabled = Boolean(default=False)
     authorization = Text(
         secret=True,
-        check=_authorization_error,
+        validate=matching(
+            re.compile(f"({PRINTABLE.pattern})?"),
+            "must be printable ASCII without blanks around it: it is sent in a header",
+        ),
         metadata={
-            "pattern": "^([!-~]([ -~]*[!-~])?)?$",
             "description": "Sent to the plugins as `Authorization`; never shown. `set` keeps the one that is stored.",
         },
     )
@@ -345,21 +336,14 @@ class Redelivered(Schema):
     count = fields.Integer(required=True)
 
 
-class DeliveryItem(Schema):
+class DeliveryItem(EventDelivery):
     """One event on its way to one subscriber."""
 
-    id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
     jobID = fields.String(required=True, allow_none=True)
     runID = fields.String(
         required=True, allow_none=True, metadata={"description": "In place of a job: the run that an alert is about."}
     )
     sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, or its run."})
     state = fields.String(required=True)
-    plugin = fields.String(required=True)
-    status = fields.String(required=True, validate=validate.OneOf(STATUSES))
-    attempts = fields.Integer(required=True)
-    lastAnswer = fields.String(required=True)
     createdAt = nullable_time()
-    nextAt = nullable_time()
-    finishedAt = nullable_time()
     worker = fields.String(allow_none=True)

@@ -20,6 +20,7 @@ from api.schemas.fields import (
     nullable_time,
 )
 from pipeline_core.database.engine import to_json
+from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
@@ -31,7 +32,6 @@ from pipeline_core.validation.texts import shown
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
 MAX_REASON = 1000
-_PLAIN = {"pattern": r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"}
 STATE = validate.OneOf([state.value for state in JobState])
 
 
@@ -130,12 +130,16 @@ def _name(**options: Any) -> Text:
     return Text(validate=at_most(MAX_TEXT), check=_name_error, **options)
 
 
+def _required_name() -> Text:
+    return _name(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"})
+
+
 class Submit(BodySchema):
     """A job."""
 
-    userID = _name(required=True, metadata=_PLAIN)
-    jobName = _name(required=True, metadata=_PLAIN)
-    jobKind = _name(required=True, metadata=_PLAIN)
+    userID = _required_name()
+    jobName = _required_name()
+    jobKind = _required_name()
     jobNameSpace = _name(metadata={"description": "The namespace, unless the TaskSet names one."})
     cluster = Text(
         check=_cluster_error,
@@ -315,22 +319,27 @@ class TrailItem(Schema):
 class EventDelivery(Schema):
     """The delivery of an event to one subscriber."""
 
-    id = fields.String(required=True)
+    id = fields.String(required=True, metadata={"description": "The `webhook-id`, the same on every attempt."})
     plugin = fields.String(required=True)
-    status = fields.String(required=True)
+    status = fields.String(required=True, validate=validate.OneOf([status.value for status in DeliveryStatus]))
     attempts = fields.Integer(required=True)
     lastAnswer = fields.String(required=True)
     nextAt = nullable_time()
     finishedAt = nullable_time()
 
 
-class EventItem(Schema):
-    """One change of the job's state."""
+class StateChange(Schema):
+    """One change of a job's state."""
 
-    sequence = fields.Integer(required=True)
+    sequence = fields.Integer(required=True, metadata={"description": "Of the event within its job, from 1."})
     state = fields.String(required=True, validate=STATE)
-    previousState = fields.String(required=True)
+    previousState = fields.String(required=True, metadata={"description": "Empty for a job's first event."})
     reason = fields.String(required=True)
     actor = fields.String(required=True)
     occurredAt = nullable_time()
+
+
+class EventItem(StateChange):
+    """One change of the job's state."""
+
     deliveries = fields.List(fields.Nested(EventDelivery), required=True)

@@ -15,7 +15,7 @@ from pipeline_core.auth.actor import ADMIN
 from pipeline_core.auth.privileges import NAMES, Privilege
 from pipeline_core.auth.tokens import TokenDefinition, TokenReference
 from pipeline_core.common.clock import now, parse_rfc3339
-from pipeline_core.validation.texts import CLEAN_NAME, clean_name, shown
+from pipeline_core.validation.texts import CLEAN_NAME, PRINTABLE, clean_name, shown
 
 
 class AdminBody(BodySchema):
@@ -27,7 +27,7 @@ class AdminBody(BodySchema):
         validate=between(password.LENGTH[0], password.LENGTH[-1]),
         check=password.error_of,
         metadata={
-            "pattern": "^[!-~]([ -~]*[!-~])?$",
+            "pattern": f"^{PRINTABLE.pattern}$",
             "description": "Printable ASCII without blanks around it, and not 24 letters and digits, as tokens are.",
         },
     )
@@ -99,24 +99,25 @@ class TokenBody(BodySchema):
         )
 
 
-class TokenByValue(BodySchema):
+class _Reference(BodySchema):
+    """Which token is meant."""
+
+    @post_load
+    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
+        reference = TokenReference(value=data.get("token", ""), id=data.get("id", ""))
+        return (reference, data["privileges"]) if "privileges" in data else reference
+
+
+class TokenByValue(_Reference):
     """The token of this value."""
 
     token = Text(required=True, secret=True, lacking="is required, or id in its place", validate=validate.Length(min=1))
 
-    @post_load
-    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
-        return TokenReference(value=data["token"])
 
-
-class TokenByID(BodySchema):
+class TokenByID(_Reference):
     """The token of this ID."""
 
     id = Text(required=True, validate=validate.Length(min=1))
-
-    @post_load
-    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
-        return TokenReference(id=data["id"])
 
 
 class PrivilegesByValue(TokenByValue):
@@ -124,19 +125,11 @@ class PrivilegesByValue(TokenByValue):
 
     privileges = _privileges()
 
-    @post_load
-    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
-        return TokenReference(value=data["token"]), data["privileges"]
-
 
 class PrivilegesByID(TokenByID):
     """What the token of this ID is to allow."""
 
     privileges = _privileges()
-
-    @post_load
-    def _reference(self, data: Mapping[str, Any], **_: Any) -> Any:
-        return TokenReference(id=data["id"]), data["privileges"]
 
 
 REFERENCE = Either(token=TokenByValue, id=TokenByID)

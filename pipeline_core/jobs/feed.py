@@ -15,10 +15,10 @@ from sqlalchemy import Row, func, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.locks import Lock, lock
 from pipeline_core.database.models import POSITIONS, Event, Job
+from pipeline_core.jobs import views
 
 PLACED_AT_ONCE = 2_000
 """Events that one reader gives their positions; more are left to the next."""
@@ -84,12 +84,7 @@ def _view(row: Row[Event, str, str, str, str]) -> dict[str, Any]:
     return {
         "position": event.position,
         "jobID": event.job_id,
-        "sequence": event.sequence,
-        "state": event.state,
-        "previousState": event.previous_state,
-        "reason": event.reason,
-        "actor": event.actor,
-        "occurredAt": rfc3339(event.occurred_at),
+        **views.change(event),
         "jobName": row.name,
         "jobKind": row.kind,
         "userID": row.user_id,

@@ -9,7 +9,8 @@ from sqlalchemy import Row
 from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core.common.clock import rfc3339
-from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, TrailRow
+from pipeline_core.database.models import Delivery, Event, Job, TrailRow
+from pipeline_core.hooks import deliveries as hooks
 
 LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.id,
@@ -25,6 +26,9 @@ LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.finished_at,
 )
 """All that a list shows, so that it never reads a job's documents."""
+
+_OF_A_DELIVERY = ("id", "plugin", "status", "attempts", "lastAnswer", "nextAt", "finishedAt")
+"""What an event shows of its deliveries: not what is the event's own."""
 
 
 def summary(job: Row[Any] | Job) -> dict[str, Any]:
@@ -62,25 +66,19 @@ def trail_entry(entry: TrailRow) -> dict[str, Any]:
     }
 
 
-def event(change: Event, deliveries: Sequence[Delivery]) -> dict[str, Any]:
-    """One change of state, and its delivery to each subscriber."""
+def change(event: Event) -> dict[str, Any]:
+    """One change of state."""
     return {
-        "sequence": change.sequence,
-        "state": change.state,
-        "previousState": change.previous_state,
-        "reason": change.reason,
-        "actor": change.actor,
-        "occurredAt": rfc3339(change.occurred_at),
-        "deliveries": [
-            {
-                "id": delivery.id,
-                "plugin": delivery.plugin_key,
-                "status": delivery.status,
-                "attempts": delivery.attempts,
-                "lastAnswer": delivery.last_answer,
-                "nextAt": rfc3339(delivery.next_at) if delivery.status == DeliveryStatus.WAITING else None,
-                "finishedAt": rfc3339(delivery.finished_at),
-            }
-            for delivery in deliveries
-        ],
+        "sequence": event.sequence,
+        "state": event.state,
+        "previousState": event.previous_state,
+        "reason": event.reason,
+        "actor": event.actor,
+        "occurredAt": rfc3339(event.occurred_at),
     }
+
+
+def event(event: Event, deliveries: Sequence[Delivery]) -> dict[str, Any]:
+    """One change of state, and its delivery to each subscriber."""
+    shown = [hooks.view(delivery, event.state) for delivery in deliveries]
+    return {**change(event), "deliveries": [{name: view[name] for name in _OF_A_DELIVERY} for view in shown]}

@@ -10,12 +10,14 @@ from pipeline_core.validation.errors import Path, join_path
 
 UNSTORABLE = "must not contain NUL characters or lone surrogates"
 
+PRINTABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
+"""Printable ASCII without outer blanks, which every HTTP client can send in a header."""
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _DISGUISE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 CLEAN_NAME = rf"^[^\s{_DISGUISE}]([^{_DISGUISE}]*[^\s{_DISGUISE}])?$"
 """What `clean_name` asks for, as a pattern for the OpenAPI document."""
 _CLEAN_NAME = re.compile(CLEAN_NAME.replace("$", r"\Z"))
-_PRINTABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 _KINDS: tuple[tuple[type, str], ...] = (
     (type(None), "null"),
@@ -54,7 +56,7 @@ def clean_name(text: str) -> bool:
 
 def header_value(text: str) -> bool:
     """Whether every HTTP client can send the text in a header: printable ASCII without outer blanks."""
-    return _PRINTABLE.fullmatch(text) is not None
+    return PRINTABLE.fullmatch(text) is not None
 
 
 def shown(value: object, longest: int = 80) -> str:
