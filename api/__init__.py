@@ -9,6 +9,6 @@
 - `resources`: the routes, a module for each noun
 - `schemas`: the schemas of queries, bodies and payloads
 
-Queries and bodies are parsed by their schemas alone: the core is given checked values. A payload is plain JSON that the
-core's query functions return; its schema only documents it.
+Queries and bodies are parsed by their schemas alone, so the core is given checked values; only the import documents of flows
+and templates are read by the core. A payload is plain JSON that the core's query functions return; its schema documents it.
 """

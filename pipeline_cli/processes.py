@@ -13,7 +13,7 @@ import click
 
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import Settings, settings
-from pipeline_core.stages.stage import STAGES
+from pipeline_core.stages.names import STAGES
 from workers import names, processes
 
 

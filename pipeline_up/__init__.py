@@ -1,5 +1,10 @@
-"""The service in one process tree: what `pipeline up` starts, keeps running and stops.
+"""The service in one process tree: what `pipeline up` starts, keeps running and stops. In the order of reading:
 
-`supervisor` runs any list of `Service`s, `data_directory` locks a data directory and ends the processes that an earlier run
-left there, `plan` lists the service's own processes. The command itself is in `pipeline_cli.up`.
+- `plan`: the processes of the service, as `Service`s (`service`), with their `environment`; `flower`: the optional web UI
+- `supervisor`: starts services, restarts those that end, and stops all of them
+- `data_directory`: its lock, and the record of the processes that a run started; `os_processes`: finding and signalling them
+- `embedded`: PostgreSQL and Redis from wheels; `listener`: the API's socket; `logs`: log files
+- `replicas`: what keeps running in the local cluster when the service stops
+
+`pipeline_cli.up` uses it; tests and benchmarks use `embedded` and `os_processes` too.
 """

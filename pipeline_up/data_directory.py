@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from pipeline_core.errors import ConfigurationError
-from pipeline_up import processes
-from pipeline_up.processes import Process
+from pipeline_up import os_processes
+from pipeline_up.os_processes import Process
 
 RUN_VARIABLE = "PIPELINE_RUN"
 # Claimed steps are in the database: waiting longer for workers to drain would only delay the start.
@@ -75,7 +75,7 @@ class DataDirectory:
 
     def record(self, name: str, pid: int, stop_signal: signal.Signals) -> None:
         """Note a process just started, the leader of its own session, so that a later run can end it."""
-        if process := processes.find(pid):
+        if process := os_processes.find(pid):
             self._recorded[name] = {"pid": pid, "started": process.started, "stop": stop_signal.name}
             self._save()
 
@@ -86,7 +86,7 @@ class DataDirectory:
 
     def _save(self) -> None:
         draft = self._record.with_suffix(".new")
-        draft.write_text(json.dumps({"boot": processes.boot_id(), "run": self.run_id, "processes": self._recorded}))
+        draft.write_text(json.dumps({"boot": os_processes.boot_id(), "run": self.run_id, "processes": self._recorded}))
         draft.replace(self._record)
 
     def _reap(self) -> list[str]:
@@ -97,18 +97,18 @@ class DataDirectory:
             record = json.loads(self._record.read_text())
         except ValueError:  # cut short by a crash of the machine, which nothing outlived
             return []
-        if record["boot"] != processes.boot_id():
+        if record["boot"] != os_processes.boot_id():
             return []
         left = {name: group for name, entry in record["processes"].items() if (group := leftover(entry, record["run"]))}
         for name, group in left.items():
             number = signal.Signals[record["processes"][name]["stop"]]
             for process in [one for one in group if one.pid == one.group] or group:
-                processes.send(process, number)
+                os_processes.send(process, number)
         everyone = [process for group in left.values() for process in group]
-        if not processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS):
+        if not os_processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS):
             for process in everyone:
-                processes.send(process, signal.SIGKILL)
-            processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS)
+                os_processes.send(process, signal.SIGKILL)
+            os_processes.wait_until(lambda: not any(process.alive for process in everyone), REAP_SECONDS)
         self._record.unlink()
         return list(left)
 
@@ -119,10 +119,10 @@ def leftover(entry: dict[str, Any], run: str) -> list[Process]:
     The leader is recognized by its start time. When it is gone, members of the group count only if their environment has
     the run's ID, since PIDs are reused.
     """
-    leader = processes.find(entry["pid"])
+    leader = os_processes.find(entry["pid"])
     if leader is not None and leader.started != entry["started"]:
         return []
-    members = [process for process in processes.all_processes() if process.group == entry["pid"] and process.alive]
+    members = [process for process in os_processes.all_processes() if process.group == entry["pid"] and process.alive]
     if leader is not None:
         return members
-    return [process for process in members if processes.environment(process.pid).get(RUN_VARIABLE) == run]
+    return [process for process in members if os_processes.environment(process.pid).get(RUN_VARIABLE) == run]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from pipeline_core.errors import PipelineError
-from pipeline_up import processes
+from pipeline_up import os_processes
 from pipeline_up.data_directory import RUN_VARIABLE, DataDirectory
 from pipeline_up.embedded.account import Account
 from pipeline_up.logs import rotate, tail
@@ -89,7 +89,7 @@ class Child:
         ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
-        processes.kill_group(self.process.pid)
+        os_processes.kill_group(self.process.pid)
         status = self.process.wait()
         self.process = None
         return status
@@ -214,7 +214,7 @@ class ServiceSupervisor:
                 seconds = time.monotonic() - asked_at
                 killed = seconds > child.service.stop_seconds or self._signals > signals
                 if killed:
-                    processes.kill_group(child.process.pid)
+                    os_processes.kill_group(child.process.pid)
                 if child.reap() is not None:
                     running.remove(child)
                     self._data.forget(child.service.name)

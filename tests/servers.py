@@ -86,10 +86,10 @@ def _statement(url: str, text: str, *names: str) -> None:
 
 def own_process_ids(directory: Path) -> list[int]:
     """The processes that have this directory in their command line."""
-    from pipeline_up import processes
+    from pipeline_up import os_processes
 
     return [
         process.pid
-        for process in processes.all_processes()
-        if any(str(directory) in word for word in processes.command_line(process.pid))
+        for process in os_processes.all_processes()
+        if any(str(directory) in word for word in os_processes.command_line(process.pid))
     ]

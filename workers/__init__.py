@@ -1,3 +1,10 @@
-"""Celery: the app, the chain of stage tasks, hook deliveries, beat's ticks, and the watcher. What any of them decides
-is decided in `pipeline_core`; here it is only moved between processes.
+"""Celery, and the watcher. All decisions are made in `pipeline_core`; here they are carried from process to process.
+
+- `names`: the names of queues and tasks; `app`: the Celery app; `signals`: what its processes do at their start
+- `publish`: publishes wake-ups; `chain`: the chain of a job's stage tasks; `queues`: how many messages wait
+- `tasks`: the tasks, and beat's ticks; `each_job`: does the same for many jobs; `lease_renewal`: keeps a step's lease
+- `watch`: the watcher
+- `heartbeats`, `liveness`: how a process shows that it is alive; `processes`: the command line of each process
+
+From outside use `app`, `names`, `publish`, `queues` and `processes`. A process is started by its command line.
 """

@@ -13,7 +13,7 @@ from kombu import Queue
 from kombu.transport.redis import Transport
 
 from pipeline_core.settings import Settings, settings
-from pipeline_core.stages.stage import STAGES
+from pipeline_core.stages.names import STAGES
 from workers import messages
 from workers.heartbeats import Presence
 from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task

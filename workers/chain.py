@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from pipeline_core.common.redis import patient_redis
 from pipeline_core.settings import settings
-from pipeline_core.stages.stage import Stage, after
+from pipeline_core.stages.names import Stage, after
 from workers.app import app
 from workers.names import stage_queue, stage_task
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_core.stages.stage import STAGES, Stage
+from pipeline_core.stages.names import STAGES, Stage
 
 HOOKS = "hooks"
 FLOWS = "flows"

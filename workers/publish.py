@@ -23,7 +23,7 @@ from pipeline_core.database.wakeups import (
     Wakeup,
 )
 from pipeline_core.flows.runs import run_signals
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from workers import chain
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, CLEAN_UP_JOB, DELIVER, FLOWS, HELP_SCHEDULES, HOOKS, TICKS

@@ -14,7 +14,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
-from pipeline_core.flows.schedules import backfills, scheduling
+from pipeline_core.flows.schedules import backfills, schedule_state
 
 blueprint = Blueprint(
     "schedules", __name__, url_prefix="/v1", description="When flows run, and backfills of their past."
@@ -50,9 +50,9 @@ def change_schedule(call: Call, name: str) -> Any:
     Points that were missed while it was paused are not run, unless `replay` is true.
     """
     if call.body["paused"]:
-        scheduling.pause(name, call.actor)
+        schedule_state.pause(name, call.actor)
     else:
-        scheduling.resume(name, call.actor, replay=call.body["replay"])
+        schedule_state.resume(name, call.actor, replay=call.body["replay"])
     return _state(call, name, forms.ScheduleQuery().load({})["count"])
 
 
@@ -121,4 +121,4 @@ def change_backfill(call: Call, backfill_id: str) -> Any:
 def _state(call: Call, name: str, count: int) -> Any:
     with transaction() as session:
         flow = lookup.visible(session, name, call.actor)
-        return scheduling.upcoming(session, flow, count, now())
+        return schedule_state.upcoming(session, flow, count, now())

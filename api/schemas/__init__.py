@@ -1,5 +1,5 @@
-"""Schemas of queries, bodies and payloads.
+"""Schemas of queries, bodies and payloads, a module for each noun. Read `fields` (queries) and `bodies` first.
 
-Queries (`fields.Query`) and bodies (`bodies.BodySchema`) are documented, checked and read by these schemas. Payloads, and the
-import documents of flows and templates, are only described: the core makes the former, and reads the latter.
+Queries and bodies are checked and read by their schemas. The import documents of flows and templates are read by the core;
+their schemas document them. So are payloads: the core's query functions return them, and the schemas describe them.
 """

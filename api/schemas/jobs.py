@@ -24,7 +24,7 @@ from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.validation.fields import EMPTY
 from pipeline_core.validation.texts import shown

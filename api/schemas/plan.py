@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import Schema, fields, validate
 
 from api.schemas.jobs import STATE
-from pipeline_core.stages.stage import STAGES
+from pipeline_core.stages.names import STAGES
 
 
 class ConditionPart(Schema):

@@ -1,8 +1,10 @@
-"""Who may do what, and who did what.
+"""Who may do what, and who did what. In the order of reading:
 
-- `actor`: the one who does something, the value that goes with every change
+- `actor`: the `Actor` that makes a change, such as the holder of a token or the service itself
 - `privileges`: what a token may allow
+- `password`: which texts may be the admin's password, and whether a text is it
 - `tokens`: authenticating by a token or the admin's password, and changing them
-- `password`: what may be the admin's password, and whether a text is it
-- `audit`: the log of changes, which `tokens` and all who change something write to
+- `audit`: the log of changes; `record` writes an entry in the transaction of the change
+
+All of them may be used from outside.
 """

@@ -1,6 +1,12 @@
-"""PostgreSQL: the record of everything. From outside, use `transaction()` for work, `connected()` for a single statement,
-`again_if_contended` for functions that are one transaction, the models for its shape, and `migrate` for the schema. An
-engine belongs to one process and is made there on first use, never before a fork.
+"""PostgreSQL, the record of everything.
+
+- `engine`: the connections of a process, and transactions. An engine is made at its first use in a process, never before a fork.
+- `models`: the tables; `migrate` and `migrations`: bringing a database to the form that the models have
+- `wakeups`: notes to publish a message after the commit
+- `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `counting`: counting rows up to a limit
+
+From outside use `transaction()` for work, `connected()` for a single statement, `again_if_contended` for functions that are one
+transaction, and all modules but `engine`.
 """
 
 from pipeline_core.database.engine import again_if_contended, connected, transaction

@@ -4,5 +4,5 @@ Read in this order: `definition` (a registration as values), `registry` (registe
 features and plugins), `plugins` (the rows of plugins, for `registry`), `snapshot` (what jobs are matched against: the plugins
 of enabled features, compiled once per version of the registry).
 
-For use from outside: `registry` (API) and `snapshot` (stages, jobs, hooks).
+For use from outside: `definition` and `registry` (API), `snapshot` (stages, jobs, hooks).
 """

@@ -17,8 +17,8 @@ from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.plugins.answers import OnTimeout
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailOutcome
-from pipeline_core.stages.stage import Stage
 from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
 

@@ -24,6 +24,8 @@ from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.settings import settings
+from pipeline_core.stages.choice import next_of
+from pipeline_core.stages.names import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import (
     Advance,
     ClaimedStep,
@@ -37,7 +39,6 @@ from pipeline_core.stages.outcomes import (
     TrailOutcome,
     Unreachable,
 )
-from pipeline_core.stages.stage import PLUGIN_TYPE, Stage, after, next_of
 from pipeline_core.states import JobState
 
 _STEP = table(Step)

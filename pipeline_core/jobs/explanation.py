@@ -16,7 +16,8 @@ from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.selectors import SelectorExplanation
 from pipeline_core.settings import settings
-from pipeline_core.stages.stage import PLUGIN_TYPE, STAGES, Choice, Stage, choose
+from pipeline_core.stages.choice import Choice, choose
+from pipeline_core.stages.names import PLUGIN_TYPE, STAGES, Stage
 from pipeline_core.states import JobState
 
 STAND_IN_ID = f"j{'0' * 26}"
@@ -114,7 +115,7 @@ def explain(session: Session, submission: Submission, actor: Actor) -> JobExplan
 
 
 def explanation(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> JobExplanation:
-    """The explanation of a job. Which plugins a stage would call is decided as for the stage itself (`stages.stage.choose`)."""
+    """The explanation of a job. Which plugins a stage would call is decided as for the stage itself (`stages.choice.choose`)."""
     header = submission.header_of(STAND_IN_ID)
     stages: list[ExplainedStage] = []
     failed = Choice()

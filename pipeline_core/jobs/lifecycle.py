@@ -18,7 +18,7 @@ from pipeline_core.hooks import deliveries
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import give, part
 from pipeline_core.settings import settings
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import TRANSITIONS, JobState
 from pipeline_core.validation.texts import shown
 

@@ -17,7 +17,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
 from pipeline_core.errors import Expired, NotFound
 from pipeline_core.jobs.queries import visible
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
 

@@ -16,7 +16,7 @@ from pipeline_core.database.counting import COUNTED, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
 

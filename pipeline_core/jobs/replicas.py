@@ -21,7 +21,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica, table
 from pipeline_core.jobs import lifecycle
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role
 from pipeline_core.taskset.document import roles as roles_of

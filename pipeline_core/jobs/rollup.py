@@ -19,7 +19,7 @@ from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
 from pipeline_core.jobs import lifecycle, replicas
 from pipeline_core.jobs.replicas import KnownReplicas, Reports
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import retry_policy
 from pipeline_core.taskset.document import roles as roles_of

@@ -19,7 +19,8 @@ from pipeline_core.errors import Conflict, Forbidden
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
-from pipeline_core.stages.stage import STAGES, next_of
+from pipeline_core.stages.choice import next_of
+from pipeline_core.stages.names import STAGES
 from pipeline_core.stages.tasksets import check_submitted
 from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema

@@ -1,1 +1,10 @@
-"""Running the service: heartbeats, queue probes, readiness, status, health checks, metrics, retention."""
+"""Running the service. In the order of reading:
+
+- `heartbeats`, `queue_probes`: which processes are alive, and which queues are served
+- `status`: the state of the service, read from the database and Redis
+- `health_checks`: the problems that a status shows; `gauges`: the same status as metrics for Prometheus
+- `readiness`: whether the database and Redis can be reached
+- `retention`: deletes what was kept for long enough
+
+All of them are used from outside: by the API, the workers and the ticks.
+"""

@@ -11,7 +11,7 @@ from pipeline_core.metrics.totals import Histogram, Labels, Metric, Totals
 from pipeline_core.operations import heartbeats
 from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
-from pipeline_core.stages.stage import STAGES
+from pipeline_core.stages.names import STAGES
 
 Numbers = Mapping[Labels, float]
 

@@ -35,7 +35,7 @@ from pipeline_core.operations import heartbeats, queue_probes
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import PluginHealth
 from pipeline_core.runtime import part
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 
 log = structlog.get_logger(__name__)

@@ -5,6 +5,7 @@ Read in this order: `types` (plugin types and failure policies), `packet` (what 
 request within a deadline), `network` (which addresses may be called), `answers` (what each type must answer), `errors` (how a
 call fails).
 
-For use from outside: `PluginClient.call` with an `Endpoint` and the body of a `Packet`, then the reader in `answers`;
-`guard.health` and `guard.circuit`; `network.check_address` and `packet.check_secret` for registration.
+For use from outside: `client.client()` and `client.hook_client()`, whose `call` takes an `Endpoint` and the body of a `Packet`,
+then the reader in `answers`; `types` and `errors`; `guard.health`, `guard.circuit` and `Circuit`; `network.check_address` and
+`packet.check_secret` for registration.
 """

@@ -1,9 +1,9 @@
 """The stages that a job passes. Each has a `run(step) -> Outcome`: it calls its plugins and decides, and writes nothing; the
-cursor (`pipeline_core.jobs.cursor`) writes the outcome.
+cursor (`pipeline_core.jobs.cursor`) writes the outcome. `gates.run(step, renew)` also calls `renew` between gates.
 
-Read in this order: `stage` (the stages, their order, and which plugins each calls for a job), `outcomes` (the claimed step
-and what may come of it), `calls` (calling plugins, and what follows when one does not answer), then the stages themselves:
+Read in this order: `names` (the stages and their order), `choice` (which plugins a stage calls for a job), `outcomes` (the
+claimed step and what may come of it), `calls` (calling plugins, and what follows when one does not answer), then the stages:
 `translate`, `factors`, `gates`, `decorate`, `bind`, `launch`. `tasksets` checks the TaskSets that plugins answer.
 
-For use from outside: `stage`, `outcomes`, `tasksets.check_submitted`, and each stage's `run`.
+For use from outside: `names`, `choice`, `outcomes`, `tasksets.check_submitted`, and each stage's `run`.
 """

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from pipeline_core.plugins import answers
 from pipeline_core.stages.calls import Unanswered, budget, call, ignored_entries, outcome_of_failures, request_body
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Outcome
-from pipeline_core.stages.stage import Stage, choose
 from pipeline_core.stages.tasksets import as_bad_answer, policy_for_additions
 from pipeline_core.taskset.additive import binding
 from pipeline_core.taskset.change import TaskSetChange, patch

@@ -27,6 +27,7 @@ from pipeline_core.plugins.errors import (
 from pipeline_core.plugins.packet import Packet, PluginCall
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.settings import settings
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import (
     ClaimedStep,
     Fail,
@@ -37,7 +38,6 @@ from pipeline_core.stages.outcomes import (
     TrailOutcome,
     Unreachable,
 )
-from pipeline_core.stages.stage import Stage
 
 Value = TypeVar("Value")
 

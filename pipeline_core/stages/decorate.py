@@ -20,8 +20,9 @@ from pipeline_core.stages.calls import (
     request_body,
     settled_calls,
 )
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Outcome, TrailEntry, TrailOutcome
-from pipeline_core.stages.stage import Stage, choose
 from pipeline_core.stages.tasksets import as_bad_answer, described, policy_for_additions
 from pipeline_core.taskset.additive import decoration
 from pipeline_core.taskset.change import TaskSetChange, patch

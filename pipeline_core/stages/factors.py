@@ -16,8 +16,9 @@ from pipeline_core.stages.calls import (
     request_body,
     settled_calls,
 )
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, TrailEntry
-from pipeline_core.stages.stage import Stage, choose
 
 
 def run(step: ClaimedStep) -> Outcome:

@@ -19,10 +19,11 @@ from pipeline_core.stages.calls import (
     request_body,
     settled_calls,
 )
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, Stop, Suspend, TrailEntry
-from pipeline_core.stages.stage import Stage, choose
 
-ASK_AGAIN = "ask"
+CALL_GATE_AGAIN = "ask"
 """`on_timeout` of a suspension whose gate is to be called again when its time is over."""
 
 Renew = Callable[[list[TrailEntry]], None]
@@ -63,7 +64,7 @@ def run(step: ClaimedStep, renew: Renew) -> Outcome:
 def _suspend(key: str, answer: GateAnswer, entry: TrailEntry) -> Suspend:
     again = answer.ask_again_after_seconds
     timed = answer.suspend_for_seconds
-    on_timeout = ASK_AGAIN if again is not None else answer.on_timeout if timed is not None else ""
+    on_timeout = CALL_GATE_AGAIN if again is not None else answer.on_timeout if timed is not None else ""
     return Suspend(
         trail=[entry],
         plugin_key=key,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import Observation
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 
 
 class TrailOutcome(StrEnum):

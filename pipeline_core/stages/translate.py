@@ -9,8 +9,9 @@ from typing import Any
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages.calls import Unanswered, budget, call, outcome_of_failures, request_body
+from pipeline_core.stages.choice import choose
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Outcome
-from pipeline_core.stages.stage import Stage, choose
 from pipeline_core.stages.tasksets import as_bad_answer, check_submitted
 from pipeline_core.taskset import document as taskset
 from pipeline_core.taskset import schema

@@ -1,4 +1,4 @@
-"""All rules about a TaskSet, as pure functions without I/O. Nobody changes a document in place.
+"""All rules about a TaskSet, as pure functions without I/O. They never change a document that is passed in.
 
 - `document`: reading a checked TaskSet. `schema`: whether a document is a TaskSet that can run.
 - `rollup`: from the states of replicas to those of roles and of the TaskSet.

@@ -1,6 +1,8 @@
-"""Reading what clients send.
+"""Reading what clients send. In the order of reading:
 
-`errors` has the collector of validation errors and the notation of paths, for request bodies, selectors, TaskSets and
-flows alike; `texts` has how values are quoted in messages and which texts can be stored and sent; `fields` has
-what request bodies and import documents say of their fields alike, and reads the latter.
+- `errors`: the collector of validation errors and the notation of paths, for bodies, selectors, TaskSets and flows alike
+- `texts`: which texts can be stored and sent, and how values are quoted in messages
+- `fields`: the rules that request bodies and import documents share, and the reader of the latter
+
+All of them may be used from outside.
 """

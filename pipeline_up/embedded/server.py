@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from pipeline_core.errors import ConfigurationError, PipelineError
-from pipeline_up import processes
+from pipeline_up import os_processes
 from pipeline_up.embedded.account import Account, account_for
 
 START_SECONDS = 60.0
@@ -89,7 +89,7 @@ class EmbeddedServer(ABC):
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         process = self._process
-        answered = processes.wait_until(lambda: process.poll() is not None or self.ready(), START_SECONDS)
+        answered = os_processes.wait_until(lambda: process.poll() is not None or self.ready(), START_SECONDS)
         if not answered or process.returncode is not None:
             self.stop()
             tail = self.log_path.read_text(errors="replace")[-LOG_TAIL:]
@@ -111,16 +111,16 @@ class EmbeddedServer(ABC):
     def reap(self) -> None:
         """End servers of this directory that an earlier run left behind."""
         mine = {os.geteuid(), self.account.uid}
-        orphans = [process for process in processes.all_processes() if self._is_server(process, mine)]
+        orphans = [process for process in os_processes.all_processes() if self._is_server(process, mine)]
         for orphan in orphans:
-            processes.send(orphan, self.stop_signal)
-        if not processes.wait_until(lambda: not any(orphan.alive for orphan in orphans), STOP_SECONDS):
+            os_processes.send(orphan, self.stop_signal)
+        if not os_processes.wait_until(lambda: not any(orphan.alive for orphan in orphans), STOP_SECONDS):
             for orphan in orphans:
-                processes.send(orphan, signal.SIGKILL)
-            processes.wait_until(lambda: not any(orphan.alive for orphan in orphans), STOP_SECONDS)
+                os_processes.send(orphan, signal.SIGKILL)
+            os_processes.wait_until(lambda: not any(orphan.alive for orphan in orphans), STOP_SECONDS)
 
-    def _is_server(self, process: processes.Process, owners: set[int]) -> bool:
-        words = processes.command_line(process.pid)
+    def _is_server(self, process: os_processes.Process, owners: set[int]) -> bool:
+        words = os_processes.command_line(process.pid)
         program, rest = words[:1], words[1:]
         if rest != self.identity or Path(program[0]).name != Path(self.argv[0]).name:
             return False

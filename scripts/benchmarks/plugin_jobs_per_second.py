@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from pipeline_core.stages.stage import PLUGIN_TYPE
+from pipeline_core.stages.names import PLUGIN_TYPE
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import jobs_per_second
 from scripts.benchmarks.results import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline_core.stages.stage import PLUGIN_TYPE
+from pipeline_core.stages.names import PLUGIN_TYPE
 from scripts.benchmarks.drain import address, jobs_per_second
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale

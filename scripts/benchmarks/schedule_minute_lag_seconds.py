@@ -68,7 +68,7 @@ def _add_flows() -> None:
     from pipeline_core.database import transaction
     from pipeline_core.database.models import FlowRow
     from pipeline_core.flows.definition.flow import parse_stored
-    from pipeline_core.flows.schedules.scheduling import apply_definition
+    from pipeline_core.flows.schedules.schedule_state import apply_definition
 
     with transaction() as session:
         for number in range(FLOWS):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline_core.common import clock
 from pipeline_core.flows.runs import admission
-from pipeline_core.flows.schedules import firing
+from pipeline_core.flows.schedules import run_creation
 from scripts.benchmarks.schedule_minute_lag_seconds import FILE
 from workers.app import app
 
@@ -20,6 +20,6 @@ def shifted() -> datetime:
     return clock.now() + timedelta(seconds=float(Path(os.environ[FILE]).read_text()))
 
 
-firing.now = admission.now = shifted
+run_creation.now = admission.now = shifted
 
 __all__ = ["app"]

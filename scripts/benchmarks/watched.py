@@ -97,8 +97,8 @@ def launched(replicas: int) -> str:
     from pipeline_core.clusters.base import Observation, ReplicaReport
     from pipeline_core.jobs import cursor
     from pipeline_core.jobs.submission import submit
+    from pipeline_core.stages.names import Stage
     from pipeline_core.stages.outcomes import ClaimedStep, Launched
-    from pipeline_core.stages.stage import Stage
     from pipeline_core.states import ReplicaState
 
     body = json.loads(json.dumps(JOB))

@@ -10,7 +10,7 @@ import os
 from datetime import UTC, datetime
 
 from pipeline_core.flows.runs import admission, creation
-from pipeline_core.flows.schedules import firing
+from pipeline_core.flows.schedules import run_creation
 from workers.app import app
 
 SPEED = 60
@@ -21,7 +21,7 @@ def fast_now() -> datetime:
     return ORIGIN + SPEED * (datetime.now(UTC) - ORIGIN)
 
 
-for module in (admission, firing, creation):
+for module in (admission, run_creation, creation):
     module.now = fast_now  # type: ignore[attr-defined]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from pipeline_core.common.failpoints import Point
-from pipeline_core.stages.stage import STAGES, Stage
+from pipeline_core.stages.names import STAGES, Stage
 from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
 from tests.waiting import QUIET_SECONDS, wait_for
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline_core.common.failpoints import Point
-from pipeline_core.stages.stage import Stage
+from pipeline_core.stages.names import Stage
 from tests.chaos.world import World, a_world
 from tests.waiting import HANG_SECONDS, wait_for
 

@@ -20,7 +20,7 @@ from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.schedules import backfills
 from pipeline_core.flows.schedules.backfills import BackfillRequest
-from pipeline_core.flows.schedules.scheduling import apply_definition
+from pipeline_core.flows.schedules.schedule_state import apply_definition
 from pipeline_core.flows.states import Trigger
 from pipeline_core.runtime import restart
 from tests.chaos.world import supervised

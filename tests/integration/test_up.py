@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from pipeline_up import processes
+from pipeline_up import os_processes
 from tests.servers import own_process_ids
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -152,7 +152,7 @@ def test_data_survives_kill_9_of_everything_and_what_was_left_is_reaped(data_dir
     stubborn = run.pid("stubborn")
     run.process.kill()
     run.process.wait()
-    left = [process for process in processes.all_processes() if process.group == stubborn and process.alive]
+    left = [process for process in os_processes.all_processes() if process.group == stubborn and process.alive]
     assert len(left) == 2, "the stubborn worker and its child outlive the supervisor"
 
     again = Up(data_dir)
@@ -169,7 +169,7 @@ def test_a_child_whose_leader_is_gone_is_reaped_too(data_dir: Path) -> None:
     run.process.kill()
     run.process.wait()
     os.kill(stubborn, signal.SIGKILL)
-    (child,) = [one for one in processes.all_processes() if one.group == stubborn and one.pid != stubborn]
+    (child,) = [one for one in os_processes.all_processes() if one.group == stubborn and one.pid != stubborn]
     again = Up(data_dir)
     assert again.url
     assert not child.alive
@@ -184,7 +184,7 @@ def test_a_process_that_dies_is_started_again(data_dir: Path, name: str) -> None
     os.kill(dead, signal.SIGKILL)
     run.wait_for(rf"● {name} +ended by SIGKILL; again in 0.5 s[^●]*(?:●[^●]*)*● {name} +ready")
     assert run.pid(name) != dead
-    assert not any(process.group == dead and process.alive for process in processes.all_processes())
+    assert not any(process.group == dead and process.alive for process in os_processes.all_processes())
     assert statement(run.variable("PIPELINE_DATABASE_URL"), "SELECT 1") == [(1,)]
     run.stop(signal.SIGTERM)
 

@@ -18,7 +18,7 @@ from pipeline_core.clusters.base import Cluster
 from pipeline_core.clusters.kubernetes.api import KubernetesApi, connect
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
 from tests.kubernetes.apiserver import RunningServer, running_api_server
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.runnable import IMAGE, Runnable

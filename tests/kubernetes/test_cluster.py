@@ -24,7 +24,7 @@ from pipeline_core.clusters.base import (
 )
 from pipeline_core.clusters.kubernetes.api import MERGE, KubernetesApi
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
-from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
 from pipeline_core.states import ReplicaState
 from tests.builders import container, launch_request, role
 from tests.integration.clusters.support import seen

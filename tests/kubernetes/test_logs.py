@@ -13,7 +13,7 @@ import pytest
 from pipeline_core.clusters.base import LaunchRequest, LogQuery, StillEnding
 from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive
-from pipeline_core.clusters.kubernetes.archiving import Collector
+from pipeline_core.clusters.kubernetes.archiving import LogArchiver
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.builders import container, launch_request, role
@@ -49,9 +49,9 @@ def make(namespace: str) -> Any:
 
 
 @pytest.fixture
-def collector(api: KubernetesApi, tmp_path: Path, namespace: str) -> Collector:
+def archiver(api: KubernetesApi, tmp_path: Path, namespace: str) -> LogArchiver:
     """The watcher's, of the same archive as the driver's."""
-    return Collector(api, Archive(str(tmp_path / "archive")), [namespace], threading.Event())
+    return LogArchiver(api, Archive(str(tmp_path / "archive")), [namespace], threading.Event())
 
 
 @pytest.fixture
@@ -96,13 +96,13 @@ def test_a_tail_that_is_followed_continues_from_there(
 
 @pytest.mark.usefixtures("launched")
 def test_a_pod_that_somebody_deletes_has_its_log_up_to_the_last_round(
-    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, collector: Collector
+    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, archiver: LogArchiver
 ) -> None:
     node.write(POD, "00Z one", "01Z two")
-    collector.round()
+    archiver.round()
     node.write(POD, "01Z three")
-    collector.round()
-    collector.round()
+    archiver.round()
+    archiver.round()
     node.write(POD, "02Z lost")
     kubelet.remove(POD)
     assert texts(driver, "job") == ["one", "two", "three"]
@@ -124,14 +124,14 @@ def test_a_pod_that_is_being_deleted_has_its_log_up_to_then(
 
 @pytest.mark.usefixtures("launched")
 def test_what_a_node_serves_no_more_is_kept_and_read_in_its_place(
-    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, collector: Collector
+    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, archiver: LogArchiver
 ) -> None:
     node.write(POD, "00Z one", "01Z two")
-    collector.round()
+    archiver.round()
     node.turn_over(POD)
     node.write(POD, "02Z three")
     assert texts(driver, "job") == ["one", "two", "three"]
-    collector.round()
+    archiver.round()
     node.turn_over(POD)
     node.write(POD, "03Z four")
     kubelet.finish(POD)
@@ -146,25 +146,25 @@ def test_another_collector_continues_where_the_first_stopped(
     driver: KubernetesCluster,
     kubelet: Kubelet,
     node: NodeLogs,
-    collector: Collector,
+    archiver: LogArchiver,
 ) -> None:
     archive = Archive(str(tmp_path / "archive"))
     node.write(POD, "00Z one", "00Z two")
-    collector.round()
+    archiver.round()
     node.write(POD, "00Z three")
-    Collector(api, archive, [namespace], threading.Event()).round()
+    LogArchiver(api, archive, [namespace], threading.Event()).round()
     kubelet.remove(POD)
     assert texts(driver, "job") == ["one", "two", "three"]
     assert [len(files) for files in archive.runs("job").values()] == [2]
 
 
 def test_every_run_of_a_container_is_kept(
-    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, make: Any, collector: Collector
+    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, make: Any, archiver: LogArchiver
 ) -> None:
     driver.launch(make(restartPolicy="OnFailure"))
     kubelet.run(POD)
     node.write(POD, "00Z one", "01Z two")
-    collector.round()
+    archiver.round()
     node.write(POD, "02Z three")
     node.restart(POD)
     node.write(POD, "03Z four")
@@ -264,10 +264,10 @@ def test_a_log_that_seems_to_end_too_early_is_not_taken_for_whole(
 
 @pytest.mark.usefixtures("launched")
 def test_a_pod_is_deleted_without_a_log_that_cannot_be_read(
-    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, collector: Collector
+    driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, archiver: LogArchiver
 ) -> None:
     node.write(POD, "00Z one")
-    collector.round()
+    archiver.round()
     node.broken = True
     kubelet.finish(POD)
     assert once_gone(driver) == ["one"], "what was collected before is there"

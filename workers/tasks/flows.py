@@ -10,7 +10,7 @@ import structlog
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, progress
-from pipeline_core.flows.schedules import backfill_progress, firing
+from pipeline_core.flows.schedules import backfill_progress, run_creation
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, HELP_SCHEDULES
 
@@ -52,6 +52,6 @@ def admit_runs(flow_id: str) -> None:
 def help_schedules() -> None:
     """Make due runs of schedules, beginning at the other end than the tick that asked for help."""
     try:
-        firing.create_due_runs(0, helping=True)
+        run_creation.create_due_runs(0, helping=True)
     except Unavailable as error:
         log.warning("left to the next tick", error=error.message)

@@ -21,8 +21,8 @@ from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, LeaseLost, NotO
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
+from pipeline_core.stages.names import STAGES, Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Fail, Outcome, Postpone
-from pipeline_core.stages.stage import STAGES, Stage
 from workers import chain
 from workers.app import app
 from workers.lease_renewal import renewing

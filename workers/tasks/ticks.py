@@ -24,7 +24,7 @@ from pipeline_core.database.models import DeliveryStatus, Job
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, attempts, progress
-from pipeline_core.flows.schedules import backfill_progress, firing
+from pipeline_core.flows.schedules import backfill_progress, run_creation
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, control, cursor, replicas, rollup
 from pipeline_core.metrics.totals import Metric, totals
@@ -159,7 +159,7 @@ def retry_replicas() -> int:
 @tick("tick.schedule")
 def create_due_runs() -> int:
     """Make the due runs of schedules."""
-    return firing.create_due_runs(SCHEDULE_SECONDS)
+    return run_creation.create_due_runs(SCHEDULE_SECONDS)
 
 
 @tick("tick.backfills")

@@ -6,11 +6,11 @@ In reading order:
 - `attempt`: one job attempt: creates, observes and ends its pods. `ledger`: what its control ConfigMap records of pods that
   are gone.
 - `objects`: the objects that are created, and their names; `collector` is the container that prints metrics.
-- `pods`, `rules`: a pod's status, and the table of rules that maps it to the report of a replica. Both without I/O.
+- `pod_view`, `pod_rules`: a pod's status, and the table of rules that maps it to the report of a replica. Both without I/O.
 - `podlogs`: the log of one container. `archive`: the files in which logs are kept. `archiving`: copies logs there. `logs`: the
   log of a job.
 - `results`: outputs and metrics of ended pods.
 - `api`: requests to the API server.
 
-From outside use `rules.RULES`, which the documentation shows; `KubernetesCluster` is made by `clusters.factory`.
+From outside use `pod_rules.RULES`, which the documentation shows; `KubernetesCluster` is made by `clusters.factory`.
 """

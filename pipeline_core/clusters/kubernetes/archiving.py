@@ -1,7 +1,7 @@
 """Copies logs into the archive: whole logs of runs that have ended, and pieces of those that have not.
 
 A node keeps the log of a container only while its pod exists, and of a long log only the end. So the process that watches
-the cluster also collects, at intervals, what running containers have written.
+the cluster also archives, at intervals, what running containers have written.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.api import KubernetesApi, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
 from pipeline_core.clusters.kubernetes.objects import JOB
+from pipeline_core.clusters.kubernetes.pod_view import PodContainer, PodView
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
-from pipeline_core.clusters.kubernetes.pods import PodContainer, PodView
 from pipeline_core.common.clock import now
 
 log = structlog.get_logger(__name__)
@@ -101,8 +101,8 @@ def store_running(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
         _add(api, archive, run, _resume_from_archive(archive, run))
 
 
-class Collector:
-    """Collects the logs of all running containers of some namespaces, at intervals, each from where it stopped before."""
+class LogArchiver:
+    """Archives the logs of all running containers of some namespaces, in rounds that start where the last one ended."""
 
     def __init__(
         self, api: KubernetesApi, archive: Archive, namespaces: Collection[str], over: threading.Event
@@ -114,11 +114,11 @@ class Collector:
         self._resumes: dict[ContainerRun, Resume] = {}
 
     def start(self) -> None:
-        """Collect in a thread, until `over` is set."""
-        threading.Thread(target=self._collect_rounds, daemon=True, name="logs").start()
+        """Archive in a thread, until `over` is set."""
+        threading.Thread(target=self._run_rounds, daemon=True, name="logs").start()
 
     def round(self) -> None:
-        """Collect from every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
+        """Archive the logs of every running container once. Raises ClusterUnavailable when the pods cannot be listed."""
         resumes: dict[ContainerRun, Resume] = {}
         with ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="logs") as pool:
             for pod in self._pods():
@@ -129,25 +129,25 @@ class Collector:
                     pool.submit(self._visit, run, resumes)
         self._resumes = resumes
 
-    def _collect_rounds(self) -> None:
+    def _run_rounds(self) -> None:
         while not self._over.wait(ROUND_PAUSE_SECONDS):
             try:
                 self.round()
             except ClusterUnavailable as error:
-                log.warning("logs not collected", error=error.message)
+                log.warning("logs not archived", error=error.message)
 
     def _pods(self) -> Iterator[Pod]:
         for namespace in self._namespaces:
-            with refusals("collecting logs"):
+            with refusals("archiving logs"):
                 yield from self._api.items(f"/api/v1/namespaces/{namespace}/pods", JOB, fields="status.phase=Running")
 
     def _visit(self, run: ContainerRun, resumes: dict[ContainerRun, Resume]) -> None:
-        """Collect from one run. After a failure the next round starts from what the archive has then."""
+        """Archive the log of one run. After a failure the next round starts from what the archive has then."""
         try:
             resume = self._resumes.get(run) or _resume_from_archive(self._archive, run)
             _add(self._api, self._archive, run, resume)
         except ClusterUnavailable as error:
-            log.warning("log not collected", job_id=run.job_id, pod=run.log.pod, error=error.message)
+            log.warning("log not archived", job_id=run.job_id, pod=run.log.pod, error=error.message)
         else:
             resumes[run] = resume
 

@@ -22,9 +22,7 @@ from pipeline_core.clusters.base import (
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.api import MERGE, ApiError, KubernetesApi
 from pipeline_core.clusters.kubernetes.ledger import LEDGER_KEY, AttemptLedger, pack, unpack
-from pipeline_core.clusters.kubernetes.podlogs import end_of_log, message_is_poor
-from pipeline_core.clusters.kubernetes.pods import EndingStep, PodView, moment, next_step
-from pipeline_core.clusters.kubernetes.rules import (
+from pipeline_core.clusters.kubernetes.pod_rules import (
     DEADLINE_REASON,
     SIDECARS_REASON,
     STOPPED_REASON,
@@ -33,6 +31,8 @@ from pipeline_core.clusters.kubernetes.rules import (
     count_results,
     judge,
 )
+from pipeline_core.clusters.kubernetes.pod_view import EndingStep, PodView, moment, next_step
+from pipeline_core.clusters.kubernetes.podlogs import end_of_log, message_is_poor
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 from pipeline_core.taskset.document import active_deadline, collects

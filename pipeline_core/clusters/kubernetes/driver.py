@@ -26,11 +26,11 @@ from pipeline_core.clusters.base import (
 from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, watch
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, connect, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
-from pipeline_core.clusters.kubernetes.archiving import Archiving, Collector
+from pipeline_core.clusters.kubernetes.archiving import Archiving, LogArchiver
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import JOB
-from pipeline_core.clusters.kubernetes.pods import PodView
-from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_view import PodView
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.common.clock import now
 from pipeline_core.settings import Settings
@@ -114,9 +114,9 @@ class KubernetesCluster:
             return replace(found, replicas=tuple(replace(one, usage=used.get(one.pod_name)) for one in found.replicas))
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """Also collects the logs of running containers meanwhile."""
+        """Also archives the logs of running containers, for as long as it lasts."""
         over = Event()
-        Collector(self._api, self._archive, self._namespaces, over).start()
+        LogArchiver(self._api, self._archive, self._namespaces, over).start()
         try:
             yield from watch.changes(self._api, self._namespaces, self._cache, stop)
         finally:

@@ -15,8 +15,8 @@ from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
 from pipeline_core.clusters.kubernetes.attempt import MAX_CONCURRENT, Json, KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
+from pipeline_core.clusters.kubernetes.pod_view import PodContainer, PodView
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
-from pipeline_core.clusters.kubernetes.pods import PodContainer, PodView
 from pipeline_core.clusters.logs import ReplicaAttempt
 from pipeline_core.common.clock import now
 

@@ -13,8 +13,8 @@ import urllib3
 
 from pipeline_core.clusters.base import ClusterUnavailable, ReplicaReport
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
-from pipeline_core.clusters.kubernetes.pods import SETTLING_SECONDS, PodView
-from pipeline_core.clusters.kubernetes.rules import DIAGNOSTICS_BYTES
+from pipeline_core.clusters.kubernetes.pod_rules import DIAGNOSTICS_BYTES
+from pipeline_core.clusters.kubernetes.pod_view import SETTLING_SECONDS, PodView
 from pipeline_core.common.clock import now
 
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"

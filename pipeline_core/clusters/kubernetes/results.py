@@ -11,9 +11,9 @@ from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from pipeline_core.clusters.kubernetes.archiving import waited
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, leaves_output, printed_metrics
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits, judge
+from pipeline_core.clusters.kubernetes.pod_view import PodView
 from pipeline_core.clusters.kubernetes.podlogs import container_log
-from pipeline_core.clusters.kubernetes.pods import PodView
-from pipeline_core.clusters.kubernetes.rules import WaitLimits, judge
 from pipeline_core.common.clock import now
 from pipeline_core.taskset.results import MAX_OUTPUT, METRICS_FILE, OUTPUT_FILE
 

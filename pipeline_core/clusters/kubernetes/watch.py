@@ -21,8 +21,8 @@ import urllib3
 from pipeline_core.clusters.base import ClusterUnavailable, Observation, ReplicaReport
 from pipeline_core.clusters.kubernetes.api import METADATA_LIST, ApiError, KubernetesApi, refusals
 from pipeline_core.clusters.kubernetes.objects import ATTEMPT, JOB, STOPPED, platform_of
-from pipeline_core.clusters.kubernetes.pods import PodView
-from pipeline_core.clusters.kubernetes.rules import Judgement, WaitLimits, count_results, judge_view
+from pipeline_core.clusters.kubernetes.pod_rules import Judgement, WaitLimits, count_results, judge_view
+from pipeline_core.clusters.kubernetes.pod_view import PodView
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
 

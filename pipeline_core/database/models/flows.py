@@ -137,7 +137,7 @@ class RunDefinitionRow(Base):
 
 
 class TaskRunRow(Base):
-    """A task of a run, as `flows.runs.engine.TaskRun`. `position` is its place in the topological order of the DAG."""
+    """A task of a run, as `flows.runs.state_machine.TaskRun`. `position` is its place in the topological order of the DAG."""
 
     __tablename__ = "task_runs"
 

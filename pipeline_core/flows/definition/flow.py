@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline_core.errors import MissingParameter, WrongParameter
+from pipeline_core.flows.notation.cron import Schedule, check_timezone, read_instant
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
-from pipeline_core.flows.notation.schedule import Schedule, check_timezone, read_instant
 from pipeline_core.flows.states import RunState
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.fields import FieldReader

@@ -1,6 +1,6 @@
 """Runs of flows. In the order of reading:
 
-- `engine`: the pure state machine: a run and events give the new run and commands
+- `state_machine`, which is pure: a run and events give the new run and commands
 - `run_definition`: what a run was started with; `repository`: locks a run, applies events to it and writes what follows
 - `creation`: creates runs; `admission`: which waiting runs start
 - `run_signals`: notes that a job of a run has changed, in the transaction of the change
@@ -10,5 +10,5 @@
 
 From outside are used: `creation.create`, `admission`, `progress` and `attempts.due` (by tasks and ticks),
 `run_signals.listen` (by every process that changes jobs), `control`, `queries` and `logs`. Schedules also use `repository`
-and `engine`.
+and `state_machine`.
 """

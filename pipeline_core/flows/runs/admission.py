@@ -17,7 +17,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import FlowRow, RunRow, TaskRunRow, table
 from pipeline_core.flows.definition.flow import Flow, parse_stored
-from pipeline_core.flows.runs import engine, repository
+from pipeline_core.flows.runs import repository, state_machine
 from pipeline_core.flows.states import BY_HAND, RunState, TaskState, Trigger
 
 OPEN = (RunState.WAITING, RunState.BLOCKED)
@@ -205,11 +205,11 @@ def _apply(session: Session, run_id: str, admission: Admission, moment: datetime
     """Write an admission; whether it has started the run. A run that a person has changed meanwhile stays as it is."""
     run = repository.lock(session, run_id)
     if admission.state is RunState.STOPPED:
-        repository.apply_events(session, run, [engine.RunStopped(OVERTAKEN)], moment)
+        repository.apply_events(session, run, [state_machine.RunStopped(OVERTAKEN)], moment)
     elif run.state not in OPEN:
         return False
     elif admission.state is RunState.RUNNING:
-        return repository.apply_events(session, run, [engine.RunAdmitted()], moment)
+        return repository.apply_events(session, run, [state_machine.RunAdmitted()], moment)
     else:
         if admission.state is RunState.EXPIRED:
             _expire_tasks(session, run_id, moment)

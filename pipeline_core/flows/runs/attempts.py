@@ -30,8 +30,8 @@ from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.runs import repository, run_definition, taskset
-from pipeline_core.flows.runs.engine import JobChanged
 from pipeline_core.flows.runs.run_definition import RunDefinition
+from pipeline_core.flows.runs.state_machine import JobChanged
 from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
 from pipeline_core.jobs import results

@@ -15,7 +15,7 @@ from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Delivery, RunRow
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.flows.notation.names import identity
-from pipeline_core.flows.runs import attempts, engine, repository
+from pipeline_core.flows.runs import attempts, repository, state_machine
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.validation.texts import shown
 
@@ -40,7 +40,7 @@ def _stop(session: Session, run: RunRow, actor: Actor, reason: str) -> None:
         return
     if before.final:
         raise Conflict(f"The run {run.id} has {before}; only one that has not ended can be stopped.")
-    repository.apply_events(session, run, [engine.RunStopped(reason or f"stopped by {actor.name}")], now())
+    repository.apply_events(session, run, [state_machine.RunStopped(reason or f"stopped by {actor.name}")], now())
     _audit(session, actor, audit.Action.RUN_STOP, run, before, reason)
 
 
@@ -56,7 +56,7 @@ def retry(run_id: str, actor: Actor) -> None:
         before = RunState(run.state)
         if before not in (RunState.FAILED, RunState.STOPPED):
             raise Conflict(f"The run {run_id} is {before}; only one that failed or was stopped can be retried.")
-        repository.apply_events(session, run, [engine.RunRetried()], now())
+        repository.apply_events(session, run, [state_machine.RunRetried()], now())
         _audit(session, actor, audit.Action.RUN_RETRY, run, before)
 
 
@@ -94,14 +94,14 @@ def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason:
         current, key = repository.read(session, run), identity(task_name)
         if key not in current.tasks:
             raise NotFound(f"The run {run_id} has no task {shown(task_name)}.")
-        if not engine.can_mark(current, key):
+        if not state_machine.can_mark(current, key):
             raise Conflict(
                 f"The task {task_name} is {current.tasks[key].state}, in a run that is {run.state}; only a task that has "
                 "failed, or waits and was not submitted, can be marked, in a run that was not stopped."
             )
         before = RunState(run.state)
         because = reason or f"marked by {actor.name}"
-        repository.apply_events(session, run, [engine.TaskMarked(key, state, because)], now())
+        repository.apply_events(session, run, [state_machine.TaskMarked(key, state, because)], now())
         audit.record(
             session,
             actor,

@@ -24,7 +24,7 @@ from pipeline_core.flows.definition.templates import canonical_name
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs import engine, repository, run_definition
+from pipeline_core.flows.runs import repository, run_definition, state_machine
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.settings import settings
 from pipeline_core.validation.errors import join_path
@@ -172,7 +172,7 @@ def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _insert_tasks(session: Session, run: RunRow, definition: Flow) -> None:
-    run_state = engine.new_run(run_definition.run_plan(definition, run.only_task or None))
+    run_state = state_machine.new_run(run_definition.run_plan(definition, run.only_task or None))
     session.execute(
         _INSERT_TASK,
         [

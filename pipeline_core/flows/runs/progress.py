@@ -21,8 +21,8 @@ from pipeline_core.database.models import Job, RunRow, RunSignal, TaskAttempt, t
 from pipeline_core.database.wakeups import RunDue
 from pipeline_core.flows.runs import attempts, repository, run_definition
 from pipeline_core.flows.runs.attempts import TaskOutput
-from pipeline_core.flows.runs.engine import JobChanged
 from pipeline_core.flows.runs.repository import JobDetails
+from pipeline_core.flows.runs.state_machine import JobChanged
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
 

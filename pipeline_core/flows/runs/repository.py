@@ -21,9 +21,9 @@ from pipeline_core.database import wakeups
 from pipeline_core.database.models import RunRow, TaskAttempt, TaskRunRow, table
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.runs import engine, run_definition
-from pipeline_core.flows.runs.engine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
+from pipeline_core.flows.runs import run_definition, state_machine
 from pipeline_core.flows.runs.run_definition import RunCache
+from pipeline_core.flows.runs.state_machine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.hooks import deliveries
 from pipeline_core.runtime import part
@@ -127,7 +127,7 @@ def apply_events(
     `jobs` are the details of the jobs that the events are about, by task key.
     """
     before = read(session, run)
-    after, commands = engine.advance(before, *events)
+    after, commands = state_machine.advance(before, *events)
     if after is before:
         return False
     _write_tasks(session, run, before, after, jobs or {}, moment)

@@ -16,9 +16,9 @@ from pipeline_core.database.models import RunDefinitionRow, RunRow
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.definition.templates import BUILT_IN_BEHAVIOURS, Behaviour, canonical_name, read_templates
-from pipeline_core.flows.notation import schedule
+from pipeline_core.flows.notation import cron
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.runs.engine import RunPlan, plan_run
+from pipeline_core.flows.runs.state_machine import RunPlan, plan_run
 from pipeline_core.flows.runs.taskset import RunContext
 from pipeline_core.flows.states import Trigger
 from pipeline_core.runtime import part
@@ -104,7 +104,7 @@ def run_context(
         project=flow.project,
         creator=creator,
         runner=runner,
-        execution_date=schedule.execution_date(execution_date, flow.timezone),
+        execution_date=cron.execution_date(execution_date, flow.timezone),
         timezone=flow.timezone,
     )
 

@@ -15,8 +15,8 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow, TaskAttempt
 from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.flows.definition.flow import parse_stored
-from pipeline_core.flows.runs import creation, engine, repository
-from pipeline_core.flows.schedules.scheduling import UNSUCCESSFUL
+from pipeline_core.flows.runs import creation, repository, state_machine
+from pipeline_core.flows.schedules.schedule_state import UNSUCCESSFUL
 from pipeline_core.flows.states import RunState, Trigger
 
 MAX_OPEN_RUNS = 100
@@ -134,7 +134,7 @@ def _ensure_run(session: Session, backfill: Backfill, flow: FlowRow, point: date
             backfill_id=backfill.id,
         )
     elif run.state in UNSUCCESSFUL:
-        repository.apply_events(session, run, [engine.RunRetried()], moment)
+        repository.apply_events(session, run, [state_machine.RunRetried()], moment)
     elif not RunState(run.state).final:
         # A run of another backfill, which has ended, that a person has retried.
         run.backfill_id = backfill.id

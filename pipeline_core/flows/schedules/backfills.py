@@ -24,11 +24,11 @@ from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunR
 from pipeline_core.errors import Conflict, NotFound
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.notation.cron import Schedule, read_moment
 from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.notation.schedule import Schedule, read_moment
-from pipeline_core.flows.runs import engine, repository
+from pipeline_core.flows.runs import repository, state_machine
 from pipeline_core.flows.schedules import backfill_progress
-from pipeline_core.flows.schedules.scheduling import UNSUCCESSFUL, schedule_cursor
+from pipeline_core.flows.schedules.schedule_state import UNSUCCESSFUL, schedule_cursor
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.validation.errors import ValidationErrors
 from pipeline_core.validation.texts import shown
@@ -159,7 +159,7 @@ def _stop(session: Session, backfill: Backfill, actor: Actor) -> None:
     for run_id in session.scalars(open_runs.order_by(RunRow.id)).all():
         run = repository.lock(session, run_id)
         if not RunState(run.state).final:
-            repository.apply_events(session, run, [engine.RunStopped(f"the backfill was {reason}")], moment)
+            repository.apply_events(session, run, [state_machine.RunStopped(f"the backfill was {reason}")], moment)
 
 
 def _resume(session: Session, backfill: Backfill, flow: FlowRow) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pipeline_core.flows.notation.schedule import Schedule
+from pipeline_core.flows.notation.cron import Schedule
 
 LATE = timedelta(minutes=1)
 """A point that has no run this long after its time is missed: without catch-up it gets none."""

@@ -27,7 +27,7 @@ from pipeline_core.flows.definition.documents import Creators, FlowDefinition
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
-from pipeline_core.flows.schedules import scheduling
+from pipeline_core.flows.schedules import schedule_state
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
@@ -186,7 +186,7 @@ def _add(session: Session, definition: FlowDefinition, actor: Actor, *, imported
         updated_at=moment,
         paused=False,
     )
-    scheduling.apply_definition(row, None, definition.flow, moment, imported=imported)
+    schedule_state.apply_definition(row, None, definition.flow, moment, imported=imported)
     session.add(row)
     audit.record(session, actor, Action.FLOW_CREATE, row.key, after=_audit_fields(row))
     return row
@@ -198,7 +198,7 @@ def _replace(
     moment = now()
     before, audited = parse_stored(row.entry), _audit_fields(row)
     row.document_key, row.entry, row.updated_at = document_key, definition.entry, moment
-    scheduling.apply_definition(row, before, definition.flow, moment, imported=imported)
+    schedule_state.apply_definition(row, before, definition.flow, moment, imported=imported)
     audit.record(session, actor, Action.FLOW_REPLACE, row.key, before=audited, after=_audit_fields(row))
 
 

@@ -15,7 +15,7 @@ from pipeline_core.common.ids import new_flow_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow
 from pipeline_core.flows.definition.flow import parse_stored
-from pipeline_core.flows.schedules.scheduling import apply_definition
+from pipeline_core.flows.schedules.schedule_state import apply_definition
 from tests.integration.api.conftest import Client
 
 SCHEDULE = "/v1/flows/sales/schedule"

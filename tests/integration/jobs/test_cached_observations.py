@@ -16,8 +16,8 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
 from pipeline_core.jobs import control, cursor, rollup
 from pipeline_core.jobs.submission import submit
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Launched
-from pipeline_core.stages.stage import Stage
 from pipeline_core.states import ReplicaState
 
 ADMIN = Actor(name="admin", admin=True)

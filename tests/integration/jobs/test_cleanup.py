@@ -21,8 +21,8 @@ from pipeline_core.jobs import cleanup, control, cursor
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import submit
 from pipeline_core.settings import settings
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep
-from pipeline_core.stages.stage import Stage
 from workers.tasks import ticks
 
 ADMIN = Actor(name="admin", admin=True)

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, TrailEntry, TrailOutcome
-from pipeline_core.stages.stage import Stage
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
 from tests.waiting import HANG_SECONDS, wait_for
 

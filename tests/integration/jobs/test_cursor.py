@@ -19,8 +19,8 @@ from pipeline_core.jobs.submission import submit
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Postpone, Suspend
-from pipeline_core.stages.stage import Stage
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")

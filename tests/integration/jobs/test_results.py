@@ -20,8 +20,8 @@ from pipeline_core.database.models import Job
 from pipeline_core.jobs import cleanup, control, cursor, results, rollup
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import submit
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Launched
-from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.integration.clusters.support import ended
 from tests.waiting import wait_for

@@ -15,8 +15,8 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.flow import parse_stored
-from pipeline_core.flows.runs import admission, engine, repository
-from pipeline_core.flows.schedules import backfill_progress, firing, scheduling
+from pipeline_core.flows.runs import admission, repository, state_machine
+from pipeline_core.flows.schedules import backfill_progress, run_creation, schedule_state
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
@@ -54,7 +54,7 @@ class Ledger:
             updated_at=moment,
             paused=False,
         )
-        scheduling.apply_definition(row, None, definition, moment, imported=imported)
+        schedule_state.apply_definition(row, None, definition, moment, imported=imported)
         with transaction() as session:
             session.add(row)
         return row.id
@@ -65,7 +65,7 @@ class Ledger:
         with transaction() as session:
             row = lookup.visible(session, name, ADA, lock=True)
             before, row.entry = parse_stored(row.entry), document
-            scheduling.apply_definition(row, before, parse_stored(document), self.clock.moment, imported=imported)
+            schedule_state.apply_definition(row, before, parse_stored(document), self.clock.moment, imported=imported)
 
     def change(self, name: str, **columns: Any) -> None:
         """Write into a flow's row, whatever that makes of it."""
@@ -80,7 +80,7 @@ class Ledger:
 
     def tick(self, seconds: float = 0) -> int:
         """What the tick does; so many runs were made."""
-        return firing.create_due_runs(seconds)
+        return run_creation.create_due_runs(seconds)
 
     def runs(self, name: str, trigger: Trigger = Trigger.SCHEDULE) -> list[RunRow]:
         """The flow's runs by date."""
@@ -111,7 +111,7 @@ class Ledger:
             run = repository.lock(session, run_id)
             stands = repository.read(session, run)
             attempt = stands.tasks["only"].attempt
-            repository.apply_events(session, run, [engine.JobChanged("only", attempt, state)], self.clock.moment)
+            repository.apply_events(session, run, [state_machine.JobChanged("only", attempt, state)], self.clock.moment)
 
     def end_running(self, name: str, state: JobState = JobState.SUCCEEDED, trigger: Trigger = Trigger.SCHEDULE) -> None:
         for run in self.runs(name, trigger):
@@ -121,7 +121,7 @@ class Ledger:
     def upcoming(self, name: str, count: int = 3) -> dict[str, Any]:
         with transaction() as session:
             flow = lookup.visible(session, name, ADA)
-            return scheduling.upcoming(session, flow, count, self.clock.moment)
+            return schedule_state.upcoming(session, flow, count, self.clock.moment)
 
 
 def shown(points: Sequence[str]) -> list[str]:

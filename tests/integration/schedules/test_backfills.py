@@ -14,7 +14,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry, Backfill, FlowRow, RunDefinitionRow, TaskAttempt
 from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
 from pipeline_core.flows.runs import control
-from pipeline_core.flows.schedules import backfill_progress, backfills, scheduling
+from pipeline_core.flows.schedules import backfill_progress, backfills, schedule_state
 from pipeline_core.flows.schedules.backfills import BackfillOperation, BackfillRequest
 from pipeline_core.flows.states import Trigger
 from pipeline_core.states import JobState
@@ -296,7 +296,7 @@ def test_points_that_are_done_or_under_way_are_left_out(ledger: Ledger, clock: T
     ]
     assert plan["leftOut"][0]["runID"] == first.id
     assert plan["leftOut"][-1]["runID"] is None
-    scheduling.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
     paused = backfills.start("sales", request("2026-03-01 13:00:00", "2026-03-01 14:00:00", dry_run=True), ADA)
     assert shown(paused["points"]) == ["01 13:00", "01 14:00"], "a paused schedule is not about to run them"
 
@@ -334,7 +334,7 @@ def test_the_schedule_does_not_make_up_what_a_backfill_has_done(ledger: Ledger, 
     begin(end="2026-02-21 00:00:00")
     let_end(ledger, OK, OK)
     assert ledger.upcoming("sales")["missed"]["count"] == 8
-    scheduling.resume("sales", ADA, replay=True)
+    schedule_state.resume("sales", ADA, replay=True)
     ledger.tick(1)
     assert ledger.points("sales")[0] == "22 00:00"
 

@@ -11,17 +11,17 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import AuditEntry
 from pipeline_core.errors import Conflict, NotFound
-from pipeline_core.flows.schedules import scheduling
+from pipeline_core.flows.schedules import schedule_state
 from tests.clock import TestClock
 from tests.integration.schedules.ledger import ADA, Ledger, shown, utc
 
 
 def test_points_missed_while_paused_are_let_be(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales")
-    scheduling.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
     clock.move(minutes=5)
     assert ledger.tick() == 0
-    scheduling.resume("sales", ADA)
+    schedule_state.resume("sales", ADA)
     assert ledger.tick() == 0
     clock.move(minutes=1)
     ledger.tick(1)
@@ -31,9 +31,9 @@ def test_points_missed_while_paused_are_let_be(ledger: Ledger, clock: TestClock)
 @pytest.mark.parametrize("catchup", [True, False])
 def test_points_missed_while_paused_are_made_up_on_request(ledger: Ledger, clock: TestClock, catchup: bool) -> None:
     ledger.add("sales", catchup=catchup)
-    scheduling.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
     clock.move(minutes=4)
-    scheduling.resume("sales", ADA, replay=True)
+    schedule_state.resume("sales", ADA, replay=True)
     clock.move(minutes=1)
     ledger.tick(1)
     assert ledger.points("sales") == [f"01 12:0{minute}" for minute in range(1, 6)]
@@ -41,9 +41,9 @@ def test_points_missed_while_paused_are_made_up_on_request(ledger: Ledger, clock
 
 def test_a_point_at_the_very_moment_of_the_resume_is_run(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales")
-    scheduling.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
     clock.moment = utc("2026-03-01 12:07:00")
-    scheduling.resume("sales", ADA)
+    schedule_state.resume("sales", ADA)
     ledger.tick()
     assert ledger.points("sales") == ["01 12:07"]
 
@@ -54,7 +54,7 @@ def test_all_points_of_an_imported_schedule_until_its_first_resume_were_missed(
 ) -> None:
     ledger.add("sales", imported=True, cron="0 0 * * *", cronjob_start_time="2026-02-27 00:00:00")
     assert ledger.tick() == 0
-    scheduling.resume("sales", ADA, replay=replay)
+    schedule_state.resume("sales", ADA, replay=replay)
     ledger.tick(1)
     assert ledger.points("sales") == points
     clock.moment = utc("2026-03-02 00:00:00")
@@ -64,17 +64,17 @@ def test_all_points_of_an_imported_schedule_until_its_first_resume_were_missed(
 
 def test_a_resume_before_the_start_keeps_the_start(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales", imported=True, cron="0 0 * * *", cronjob_start_time="2026-03-05 00:00:00")
-    scheduling.resume("sales", ADA)
+    schedule_state.resume("sales", ADA)
     assert ledger.row("sales").next_at == utc("2026-03-05 00:00:00")
 
 
 def test_pausing_and_resuming_twice_is_doing_so_once(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales")
-    scheduling.pause("sales", ADA)
-    scheduling.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
+    schedule_state.pause("sales", ADA)
     clock.move(minutes=5)
-    scheduling.resume("sales", ADA, replay=True)
-    scheduling.resume("sales", ADA)
+    schedule_state.resume("sales", ADA, replay=True)
+    schedule_state.resume("sales", ADA)
     ledger.tick(1)
     assert len(ledger.points("sales")) == 5
     with transaction() as session:
@@ -85,7 +85,7 @@ def test_pausing_and_resuming_twice_is_doing_so_once(ledger: Ledger, clock: Test
 def test_a_flow_without_a_schedule_and_one_of_others_cannot_be_paused(ledger: Ledger) -> None:
     ledger.add("by-hand", cron=None)
     ledger.add("sales")
-    for act in (scheduling.pause, scheduling.resume):
+    for act in (schedule_state.pause, schedule_state.resume):
         with pytest.raises(Conflict, match="by-hand has no schedule"):
             act("by-hand", ADA)
         with pytest.raises(NotFound):

@@ -15,11 +15,11 @@ from pipeline_core.flows.definition.flow import ALERT_STATES, parse
 from pipeline_core.flows.definition.templates import ALIASES
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import TYPES, read_arguments
+from pipeline_core.flows.notation.cron import NICKNAMES, Schedule, read_instant
 from pipeline_core.flows.notation.environment import RESERVED, SERVICE_VARIABLES
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.gpu import read_gpu
 from pipeline_core.flows.notation.mounts import VOLUME_KINDS
-from pipeline_core.flows.notation.schedule import NICKNAMES, Schedule, read_instant
 from pipeline_core.flows.notation.variables import ATTRIBUTES
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.taskset import results

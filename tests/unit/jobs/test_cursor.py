@@ -18,8 +18,8 @@ from pipeline_core.jobs.cursor import (
     progress_of,
     why_not_claimed,
 )
+from pipeline_core.stages.names import STAGES, Stage, after
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Launched, Outcome, Postpone, Stop, Suspend
-from pipeline_core.stages.stage import STAGES, Stage, after
 from tests.unit.stages.conftest import HEADER, plugin
 
 

@@ -20,8 +20,9 @@ from pipeline_core.plugins.client import Reply
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.selectors import Selector, compile, parse_selector
 from pipeline_core.stages import bind, calls, decorate, factors, gates, translate
+from pipeline_core.stages.choice import next_of
+from pipeline_core.stages.names import STAGES, Stage, after
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, TrailEntry
-from pipeline_core.stages.stage import STAGES, Stage, after, next_of
 from pipeline_core.states import FINAL, JobState
 from tests.builders import taskset
 

@@ -14,8 +14,8 @@ from pipeline_core.plugins.errors import CallFailed
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.selectors import Selector, compile
 from pipeline_core.stages import calls
+from pipeline_core.stages.names import PLUGIN_TYPE, Stage
 from pipeline_core.stages.outcomes import ClaimedStep
-from pipeline_core.stages.stage import PLUGIN_TYPE, Stage
 from tests.builders import taskset
 
 HEADER = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "jobID": "j0"}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline_core.stages import bind
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail
-from pipeline_core.stages.stage import Stage
 from tests.unit.stages.conftest import Plugins, plugin
 
 Make = Callable[..., ClaimedStep]

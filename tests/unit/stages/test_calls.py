@@ -12,6 +12,7 @@ from pipeline_core.plugins.errors import BadAnswer, ConcurrencyLimit, PluginUnav
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import decorate, factors, gates
 from pipeline_core.stages.calls import next_call_number, settled_calls
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import (
     Advance,
     ClaimedStep,
@@ -22,7 +23,6 @@ from pipeline_core.stages.outcomes import (
     TrailOutcome,
     Unreachable,
 )
-from pipeline_core.stages.stage import Stage
 from tests.unit.stages.conftest import Plugins, plugin
 
 Make = Callable[..., ClaimedStep]

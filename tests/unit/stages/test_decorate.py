@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import decorate
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Suspend, TrailOutcome
-from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.unit.stages.conftest import Plugins, plugin
 

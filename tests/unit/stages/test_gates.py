@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pipeline_core.stages import gates
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Stop, Suspend, TrailEntry
-from pipeline_core.stages.stage import Stage
 from tests.unit.stages.conftest import Plugins, plugin
 
 Make = Callable[..., ClaimedStep]

@@ -12,8 +12,8 @@ from api.schemas.jobs import Submit
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.settings import settings
 from pipeline_core.stages import tasksets, translate
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, Fail
-from pipeline_core.stages.stage import Stage
 from pipeline_core.taskset.pod_policy import PodPolicyError
 from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin

@@ -10,8 +10,8 @@ import pytest
 from pipeline_core.plugins.errors import JobRejected
 from pipeline_core.plugins.types import FailurePolicy
 from pipeline_core.stages import translate
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, TrailOutcome
-from pipeline_core.stages.stage import Stage
 from tests.builders import taskset
 from tests.unit.stages.conftest import HEADER, Plugins, plugin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline_core.settings import Settings
-from pipeline_core.stages.stage import STAGES
+from pipeline_core.stages.names import STAGES
 from workers.app import configuration
 from workers.names import QUEUE_PROBE, TICK_SECONDS, queues, stage_task
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.clusters.kubernetes.collector import COLLECTOR, PREPARER, equip, leaves_output, printed_metrics
-from pipeline_core.clusters.kubernetes.pods import PodView
+from pipeline_core.clusters.kubernetes.pod_view import PodView
 from tests.unit.clusters.kubernetes.pods import NOW, make
 
 STAMP = b"2026-03-01T12:00:00.000000001Z "

@@ -22,7 +22,7 @@ from pipeline_core.clusters.base import (
 from pipeline_core.clusters.kubernetes.api import ApiError
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster, usage_of
-from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes.fake_api import FakeApi
 from tests.unit.clusters.kubernetes.pods import at, ended, running

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable, Observation
 from pipeline_core.clusters.kubernetes import watch
-from pipeline_core.clusters.kubernetes.rules import WaitLimits
+from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
 from pipeline_core.clusters.kubernetes.watch import ObservationCache
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes.fake_api import GONE, FakeApi

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline_core.errors import WrongParameter
-from pipeline_core.flows.notation.schedule import Schedule
+from pipeline_core.flows.notation.cron import Schedule
 from pipeline_core.flows.schedules.backfills import BackfillRequest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.flows.notation.schedule import Schedule
+from pipeline_core.flows.notation.cron import Schedule
 from pipeline_core.flows.schedules.points import LATE, ScheduleCursor, first_from
 
 HOURLY = Schedule("@hourly")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.kubernetes.pods import PodView
-from pipeline_core.clusters.kubernetes.rules import RULES, PodOutcome, WaitLimits, count_results, judge
+from pipeline_core.clusters.kubernetes.pod_rules import RULES, PodOutcome, WaitLimits, count_results, judge
+from pipeline_core.clusters.kubernetes.pod_view import PodView
 from pipeline_core.states import ReplicaState
 from tests.unit.clusters.kubernetes.pods import NOW, at, ended, make, running, waiting
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_core.flows.notation.errors import NotationError
-from pipeline_core.flows.notation.schedule import (
+from pipeline_core.flows.notation.cron import (
     MAX_BACKFILL,
     NICKNAMES,
     Schedule,
@@ -17,6 +16,7 @@ from pipeline_core.flows.notation.schedule import (
     first_instant,
     read_instant,
 )
+from pipeline_core.flows.notation.errors import NotationError
 
 BERLIN, NEW_YORK, LORD_HOWE, APIA = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"
 MINUTE = timedelta(minutes=1)

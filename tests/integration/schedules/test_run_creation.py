@@ -12,8 +12,14 @@ import pytest
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.flows import lookup
 from pipeline_core.flows.runs import creation
-from pipeline_core.flows.schedules import firing
-from pipeline_core.flows.schedules.firing import MAX_OPEN_RUNS, MAX_POINTS, RETRY_AFTER, create_runs, find_due_flows
+from pipeline_core.flows.schedules import run_creation
+from pipeline_core.flows.schedules.run_creation import (
+    MAX_OPEN_RUNS,
+    MAX_POINTS,
+    RETRY_AFTER,
+    create_runs,
+    find_due_flows,
+)
 from pipeline_core.flows.states import Trigger
 from pipeline_core.operations import retention
 from tests.clock import TestClock
@@ -140,7 +146,7 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
 ) -> None:
     called: list[wakeups.Wakeup] = []
     wakeups.publish_with(called.extend)
-    monkeypatch.setattr(firing, "MAX_WITHOUT_HELP", 3)
+    monkeypatch.setattr(run_creation, "MAX_WITHOUT_HELP", 3)
     for number in range(3):
         ledger.add(f"flow-{number}")
     find_due_flows(clock.move(minutes=1))
@@ -150,7 +156,7 @@ def test_help_is_called_for_where_many_are_due_and_begins_at_the_other_end(
     assert called == [wakeups.SchedulesDue()]
     assert list(find_due_flows(clock.moment, helping=True)) == due[::-1]
     assert called == [wakeups.SchedulesDue()], "a helper calls for nobody"
-    assert firing.create_due_runs(0, helping=True) == 4
+    assert run_creation.create_due_runs(0, helping=True) == 4
 
 
 def test_missed_points_are_made_up_no_faster_than_runs_end(ledger: Ledger, clock: TestClock) -> None:
@@ -191,7 +197,7 @@ def test_a_run_that_cannot_be_made_is_tried_again_and_then_made_up(
         return made
 
     with monkeypatch.context() as patched:
-        patched.setattr(firing.creation, "create", broken)
+        patched.setattr(run_creation.creation, "create", broken)
         clock.moment = utc("2026-03-01 12:10:00")
         assert ledger.tick(1) == 1
         assert ledger.points("other") == ["01 12:10"]

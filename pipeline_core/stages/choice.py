@@ -1,50 +1,14 @@
-"""The stages: their names and order, which type of plugin each calls, and which plugins it calls for a given job."""
+"""Choosing plugins: which plugins a stage calls for a job of a given kind and header, and which stage is the job's next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipeline_core.plugins.types import PluginType
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
+from pipeline_core.stages.names import PLUGIN_TYPE, Stage
 from pipeline_core.taskset import document as taskset
-
-if TYPE_CHECKING:
-    # Whoever needs the names of stages alone, as the commands that start workers do, should not load the database.
-    from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
-
-
-class Stage(StrEnum):
-    """Where a job stands. No stage task works on `cluster`: there the watcher observes the job."""
-
-    TRANSLATE = "translate"
-    FACTORS = "factors"
-    GATES = "gates"
-    DECORATE = "decorate"
-    BIND = "bind"
-    LAUNCH = "launch"
-    CLUSTER = "cluster"
-
-
-STAGES: tuple[Stage, ...] = tuple(stage for stage in Stage if stage is not Stage.CLUSTER)
-"""The stages that a chain is made of, in order."""
-
-PLUGIN_TYPE: Mapping[Stage, PluginType] = MappingProxyType(
-    {
-        Stage.TRANSLATE: PluginType.TEMPLATE_TRANSLATOR,
-        Stage.FACTORS: PluginType.FACTOR_GENERATOR,
-        Stage.GATES: PluginType.ACCESS_GATE,
-        Stage.DECORATE: PluginType.TEMPLATE_DECORATOR,
-        Stage.BIND: PluginType.SCHEDULER_BINDER,
-    }
-)
-
-
-def after(stage: Stage) -> tuple[Stage, ...]:
-    """The stages of a chain that follow this one."""
-    return STAGES[STAGES.index(stage) + 1 :]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

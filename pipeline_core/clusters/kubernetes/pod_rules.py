@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from pipeline_core.clusters.base import ReplicaReport
-from pipeline_core.clusters.kubernetes.pods import NOT_STARTED, PodContainer, PodView
+from pipeline_core.clusters.kubernetes.pod_view import NOT_STARTED, PodContainer, PodView
 from pipeline_core.states import ReplicaState
 
 WAITING, RUNNING, SUCCEEDED, FAILED = (

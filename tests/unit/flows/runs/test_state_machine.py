@@ -10,7 +10,7 @@ from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import read_document
 from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.dag import Dag
-from pipeline_core.flows.runs.engine import (
+from pipeline_core.flows.runs.state_machine import (
     FAIL_FAST,
     FinishRun,
     JobChanged,

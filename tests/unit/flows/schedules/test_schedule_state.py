@@ -8,7 +8,7 @@ import pytest
 from pipeline_core.database.models import FlowRow
 from pipeline_core.errors import WrongParameter
 from pipeline_core.flows.definition.flow import Flow, parse_stored
-from pipeline_core.flows.schedules.scheduling import apply_definition
+from pipeline_core.flows.schedules.schedule_state import apply_definition
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 

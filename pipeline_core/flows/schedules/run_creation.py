@@ -24,7 +24,7 @@ from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.runs import admission, creation
 from pipeline_core.flows.schedules.points import LATE, ScheduleCursor
-from pipeline_core.flows.schedules.scheduling import points_with_runs, schedule_cursor
+from pipeline_core.flows.schedules.schedule_state import points_with_runs, schedule_cursor
 from pipeline_core.flows.states import Trigger
 
 log = structlog.get_logger(__name__)
