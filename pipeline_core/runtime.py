@@ -6,7 +6,7 @@ of the installed runtime, which is made at the first call:
 
     @part(close=Engine.dispose)
     def engine() -> Engine:
-        return make_engine(settings().database.url)
+        return make_engine(settings().database_url)
 
 A process starts with an empty runtime, and has nothing to install. One that already knows a part's value gives it:
 

@@ -108,7 +108,6 @@ def blocked() -> ColumnElement[bool]:
     )
 
 
-@again_if_contended
 def due() -> list[wakeups.DeliveryDue]:
     """Deliveries to attempt now: due, not blocked, and of enabled subscribers. They are not due again for a while.
 
@@ -116,8 +115,17 @@ def due() -> list[wakeups.DeliveryDue]:
     probes it, and the others wait.
     """
     with transaction() as session:
-        shares = {key: share(circuit(key)) for key in _subscribers_with_due(session)}
-        found = [delivery_id for key, most in shares.items() if most for delivery_id in _due_to(session, key, most)]
+        subscribers = _subscribers_with_due(session)
+    # Redis is asked between the transactions: a connection to the database must not wait for it.
+    shares = {key: most for key in subscribers if (most := share(circuit(key)))}
+    return _take_due(shares) if shares else []
+
+
+@again_if_contended
+def _take_due(shares: Mapping[str, int]) -> list[wakeups.DeliveryDue]:
+    """The due deliveries of these subscribers, of each at most its share, marked as published."""
+    with transaction() as session:
+        found = [delivery_id for key, most in shares.items() for delivery_id in _due_to(session, key, most)]
         if found:
             session.execute(
                 update(Delivery)

@@ -56,7 +56,7 @@ def on_transition(listener: Listener) -> None:
 
 
 def lock(session: Session, job_id: str) -> Job:
-    """The job, locked until the transaction's end. Every change of a job begins with this.
+    """The job, locked until the transaction's end. `cursor` and `rollup` lock jobs by statements of their own.
 
     Rows that only refer to the job can be written meanwhile: a worker that holds its step and writes its trail must not
     wait for one that holds the job and waits for the step. Raises NotFound when there is no such job.

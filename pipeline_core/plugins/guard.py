@@ -176,7 +176,7 @@ class Guard:
 
     def health(self, key: str) -> PluginHealth | None:
         """The health of the plugin `key`; None while Redis is unavailable."""
-        if self._redis is None:
+        if self._redis is None or self._outage.present:
             return None
         try:
             found = self._read(keys=self._keys(key), args=[self._open_ms])

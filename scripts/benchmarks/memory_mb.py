@@ -11,7 +11,7 @@ from pathlib import Path
 
 import requests
 
-from pipeline_up import processes
+from pipeline_up import os_processes
 from pipeline_up.listener import Listener
 from scripts.benchmarks.drain import jobs_per_second
 from scripts.benchmarks.results import Result
@@ -63,9 +63,9 @@ def _memory(stand: Stand, word: str) -> dict[str, float]:
 
 
 def _processes(stand: Stand, word: str) -> Iterator[int]:
-    for process in processes.all_processes():
-        of_stand = processes.environment(process.pid).get("PIPELINE_DATA_DIR") == str(stand.plan.data_dir)
-        if of_stand and word in processes.command_line(process.pid):
+    for process in os_processes.all_processes():
+        of_stand = os_processes.environment(process.pid).get("PIPELINE_DATA_DIR") == str(stand.plan.data_dir)
+        if of_stand and word in os_processes.command_line(process.pid):
             yield process.pid
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
+from pipeline_core.hooks import deliveries
 from pipeline_core.hooks.deliveries import ALERTS, SHARE, alert_receiver, share
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.settings import Settings
@@ -26,3 +31,25 @@ def test_alerts_have_a_receiver_only_where_one_is_set() -> None:
         "Bearer x",
         1,
     )
+
+
+def test_a_silent_redis_holds_no_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_transactions: list[object] = []
+    asked: list[str] = []
+
+    @contextmanager
+    def transaction() -> Iterator[Any]:
+        open_transactions.append(object())
+        yield None
+        open_transactions.pop()
+
+    def circuit(key: str) -> Circuit:
+        assert not open_transactions, "the circuit is read from Redis, which may not answer"
+        asked.append(key)
+        return Circuit.OPEN
+
+    monkeypatch.setattr(deliveries, "transaction", transaction)
+    monkeypatch.setattr(deliveries, "_subscribers_with_due", lambda session: ["a", "b"])
+    monkeypatch.setattr(deliveries, "circuit", circuit)
+    assert deliveries.due() == []
+    assert asked == ["a", "b"]

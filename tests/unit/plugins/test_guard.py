@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from pipeline_core.plugins.guard import AttemptOutcome, Circuit, PluginHealth, RecentAttempt, health_json
+from unittest.mock import MagicMock
+
+from redis import Redis
+
+from pipeline_core.common.redis import Outage
+from pipeline_core.plugins.guard import AttemptOutcome, Circuit, Guard, PluginHealth, RecentAttempt, health_json
 
 
 def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
@@ -23,3 +28,11 @@ def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
 
 def test_a_plugin_that_was_never_called_has_no_latency() -> None:
     assert health_json(PluginHealth(Circuit.CLOSED, 0, 0, "", ()))["latencyMs"] is None
+
+
+def test_health_asks_no_redis_that_failed_a_moment_ago() -> None:
+    redis, outage = MagicMock(spec=Redis), Outage()
+    guard = Guard(redis, prefix="", concurrency=1, failures=1, open_seconds=1, outage=outage)
+    outage.begin("nothing is counted", OSError())
+    assert guard.health("a") is None
+    redis.register_script.return_value.assert_not_called()
