@@ -49,10 +49,11 @@ class Submission:
         header: Mapping[str, Any],
         namespace: str = "",
     ) -> Submission:
-        """A job of that kind, whose fields were checked each for itself. A TaskSet's own namespace comes before
+        """A job of that kind, whose fields were checked each for itself. The job's own `metadata.namespace` comes before
         `namespace`; without any, it is this installation's first.
 
-        Raises WrongParameter for a TaskSet that cannot run here, and for a namespace that is not configured.
+        Raises WrongParameter for a TaskSet that cannot run here, and for a namespace that is not configured, also where a
+        translator is still to read it.
         """
         return cls(
             user_id=user_id, name=name, kind=kind, header=header, job=job, namespace=_namespace(job, kind, namespace)
@@ -99,13 +100,15 @@ class Submission:
 
 
 def _namespace(job: Mapping[str, Any], kind: str, named: str) -> str:
-    chosen: str | None = named
     if kind == document.KIND:
         schema.check(job)
         schema.check_size(job)
         check_submitted(job)
-        chosen = document.namespace(job) or named
-    return allowed_namespace(chosen or settings().namespaces[0], "jobNameSpace")
+    metadata = job.get("metadata")
+    own = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    if own and isinstance(own, str):
+        return allowed_namespace(own, "metadata.namespace")
+    return allowed_namespace(named or settings().namespaces[0], "jobNameSpace")
 
 
 @again_if_contended

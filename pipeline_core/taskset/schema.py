@@ -48,7 +48,8 @@ def check_size(document: Json, whose: str = "the TaskSet") -> None:
     """Check that the document is not larger than MAX_BYTES. `whose` begins the error message. Raises TaskSetError."""
     size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
     if size > MAX_BYTES:
-        raise TaskSetError(f"{whose} has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap")
+        problem = f"has {size} bytes as compact JSON; at most {MAX_BYTES} fit a cluster's ConfigMap"
+        raise TaskSetError(f"{whose} {problem}", errors={path_text(()): [problem]})
 
 
 @cache

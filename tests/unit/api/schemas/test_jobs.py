@@ -136,6 +136,32 @@ def test_a_namespace_that_is_not_configured_is_refused_wherever_it_stands() -> N
     assert isinstance(error, WrongParameter)
     assert "kube-system" in error.message
     assert "default, research" in error.message
+    assert error.errors == {"metadata.namespace": ["must be one of default, research"]}
+
+
+@pytest.mark.parametrize("kind", ["TaskSet", "TFJob"])
+def test_a_job_to_be_translated_is_refused_at_once_for_the_namespace_that_it_names(kind: str) -> None:
+    job = {**(taskset() if kind == "TaskSet" else {"kind": kind}), "metadata": {"name": "m", "namespace": "kubeflow"}}
+    error = refusal({**GOOD, "jobKind": kind, "job": job})
+    assert isinstance(error, WrongParameter)
+    assert error.message.startswith('metadata.namespace: "kubeflow" is not one of')
+    assert list(error.errors) == ["metadata.namespace"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "namespace"),
+    [
+        ({"namespace": "research"}, "research"),
+        ({"namespace": ""}, "default"),
+        ({"namespace": 5}, "default"),
+        ({}, "default"),
+        (None, "default"),
+        ("x", "default"),
+    ],
+)
+def test_a_job_to_be_translated_runs_where_it_says_itself(metadata: Any, namespace: str) -> None:
+    job = {"kind": "TFJob", "metadata": metadata}
+    assert Submit().read({**GOOD, "job": job}).namespace == namespace
 
 
 def test_a_taskset_is_checked_at_once_with_the_path_and_against_its_limit() -> None:
@@ -148,6 +174,7 @@ def test_a_taskset_is_checked_at_once_with_the_path_and_against_its_limit() -> N
     error = refusal({**GOOD, "jobKind": "TaskSet", "job": large})
     assert type(error) is not TooLarge, "the request itself is not too large"
     assert f"at most {MAX_BYTES}" in error.message
+    assert list(error.errors) == ["."]
 
 
 def test_this_installations_cluster_may_be_named() -> None:
