@@ -116,6 +116,19 @@ def check(
     collect_errors(own.raise_any, problems)
 
 
+def outputs_read(task: Task, template: Template, values: Mapping[str, Any], creator: str, site: Site) -> list[str]:
+    """The tasks, by identity, whose output the task reads. `values` as for `check`."""
+    found: set[str] = set()
+
+    def readable(other: str) -> None:
+        found.add(other)
+
+    reader = _TaskReader(task, template, values, None, creator, site, ValidationErrors(), "")
+    reader.readable = readable
+    reader.read()
+    return sorted(found)
+
+
 def _unreadable(flow: Flow, task: Task, ancestors: Callable[[], frozenset[str]], other: str) -> str | None:
     if other in ancestors():
         return None

@@ -55,6 +55,7 @@ _STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _EXPRESSION = re.compile(rf"\{{\{{((?:{_STRING}|[^'\"}}]|\}}(?!\}}))*)\}}\}}", re.DOTALL)
 _OUTPUT = re.compile(rf"{_STRING}|(?<![\w.])(?P<task>[A-Za-z][A-Za-z0-9_-]*)\.output\b|\w+", re.DOTALL)
 _PLACEHOLDER = "_output_"
+_BRACES = "; braces that are meant for another program are written `{{ '{{' }}`"
 _PREFIX = "v_"
 
 _ALLOWED = (
@@ -202,11 +203,11 @@ def _expression(source: str) -> _Expression:
         tree = _ENVIRONMENT.parse(f"{{{{ {jinja} }}}}")
     except (TemplateSyntaxError, RecursionError, SecurityError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
-        raise NotationError(f"{where}, which is no expression: {reason}") from None
+        raise NotationError(f"{where}, which is no expression: {reason}{_BRACES}") from None
     try:
         names = _checked(tree)
     except NotationError as error:
-        raise NotationError(f"{where}: {error}") from None
+        raise NotationError(f"{where}: {error}{_BRACES}") from None
     return _Expression(source, _ENVIRONMENT.from_string(tree), names, tuple(tasks))
 
 
@@ -261,7 +262,8 @@ def _check_names(expression: _Expression, names: Collection[str]) -> None:
     for name in sorted(expression.names):
         if name not in NAMES and name not in names and not _is_placeholder(expression, name):
             raise NotationError(
-                f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; there are {', '.join([*NAMES, *names])}"
+                f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; "
+                f"there are {', '.join([*NAMES, *names])}{_BRACES}"
             )
 
 

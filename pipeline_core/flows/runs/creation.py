@@ -18,12 +18,14 @@ from pipeline_core.database import wakeups
 from pipeline_core.database.models import FlowRow, RunDefinitionRow, RunRow, TaskRunRow, table
 from pipeline_core.errors import NotFound, WrongParameter
 from pipeline_core.flows import lookup
-from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition import preparation
+from pipeline_core.flows.definition.flow import Flow, Task, parse_stored
 from pipeline_core.flows.definition.preparation import global_env_values
 from pipeline_core.flows.definition.templates import canonical_name
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
+from pipeline_core.flows.notation.variables import NAMES
 from pipeline_core.flows.runs import repository, run_definition, state_machine
 from pipeline_core.flows.states import RunState, Trigger
 from pipeline_core.settings import settings
@@ -60,7 +62,8 @@ def create(
     the one in the audit log, by default the runner. A caller that has parsed the flow passes its `definition`; one that
     admits the run itself needs no `wake` (the wake-up that has the run admitted).
 
-    Raises WrongParameter for unknown variables and values that cannot be rendered, NotFound when there is no task `only`.
+    Raises WrongParameter for unknown variables and values that cannot be rendered, and when the task `only` reads the output
+    of another; NotFound when there is no task `only`.
     """
     definition = definition or parse_stored(flow.entry)
     task = None if only is None else _task(definition, only)
@@ -81,6 +84,8 @@ def create(
         created_at=moment,
     )
     values = _global_values(definition, run, given)
+    if task is not None:
+        _check_reads_nothing(session, flow, definition.tasks[task], values)
     if not _inserted(session, run):
         return None
     _insert_definition(session, run, flow, definition, given, values)
@@ -100,6 +105,20 @@ def _task(flow: Flow, name: str) -> str:
     if key not in flow.tasks:
         raise NotFound(f"The flow {flow.name} has no task {shown(name)}.")
     return key
+
+
+def _check_reads_nothing(session: Session, flow: FlowRow, task: Task, values: Mapping[str, str]) -> None:
+    """Raises WrongParameter when a task that is to run alone reads the output of another: there is none in its run."""
+    site = Site.of(settings())
+    try:
+        template = lookup.catalogue(session, site).find(task.template)
+    except NotationError:
+        # The run says so itself.
+        return
+    others = preparation.outputs_read(task, template, {**dict.fromkeys(NAMES, ""), **values}, flow.creator, site)
+    if others:
+        problem = f"reads the output of {', '.join(others)}, which does not run with it; start a run of the whole flow"
+        raise WrongParameter(f"The task {task.name} {problem}.", errors={"task": [problem]})
 
 
 def _texts(variables: Mapping[str, Any]) -> dict[str, str]:

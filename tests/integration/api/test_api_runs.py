@@ -75,7 +75,7 @@ def test_variables_take_the_place_of_values_and_unknown_ones_are_refused(
     engine.turn(run_id, "load", JobState.SUCCEEDED)
     taskset = admin("GET", f"/v1/job/config/{engine.jobs(run_id, 'report')[0]}").text
     assert "echo 7" in taskset
-    for variables in ({"YEAR": "1"}, {"DAY": []}, {"DAY": None}, "DAY=1"):
+    for variables in ({"YEAR": "1"}, {"DAY": []}, {"DAY": None}, "DAY=1", []):
         answer = admin("POST", "/v1/flows/Sales/run", json={"variables": variables})
         assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM"), answer.text
         assert [path.split(".")[0] for path in answer.json["errors"]] == ["variables"]

@@ -82,6 +82,14 @@ def test_a_single_task_runs_alone_even_when_it_is_skipped(engine: Engine) -> Non
         begin(flow, Trigger.TASK, only="c")
 
 
+@pytest.mark.parametrize("trigger", [Trigger.TASK, Trigger.DEBUG])
+def test_a_single_task_that_reads_the_output_of_another_is_refused_at_once(engine: Engine, trigger: Trigger) -> None:
+    flow = store(flow_entry(f"reading-{trigger}", {"a": [], "b": ["a"]}, {"b": {"env": "IN={{a.output}}"}}))
+    with pytest.raises(WrongParameter, match="The task b reads the output of a, which does not run with it"):
+        begin(flow, trigger, only="b")
+    assert begin(flow, trigger, only="a")
+
+
 def test_a_debug_run_sleeps_and_is_cleared_with_its_job_stopped(engine: Engine) -> None:
     run_id = begin(store(flow_entry("debugged", {"a": []})), Trigger.DEBUG, only="a")
     engine.go()

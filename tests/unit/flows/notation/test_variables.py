@@ -244,3 +244,21 @@ def test_a_text_without_braces_stays_as_it_is(text: str) -> None:
 
 def test_every_built_in_name_has_a_meaning() -> None:
     assert set(VALUES) - {"DAY", "OPTS", "self"} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker ps --format '{{.Names}}'",
+        "awk '{{print $1}}' /data",
+        """python -c 'print(f"{{x}} {1}")'""",
+        """python -c 'print(f"{{1: 2}}")'""",
+        "kubectl get pods -o go-template='{{range .items}}{{.metadata.name}}{{end}}'",
+        "echo {{}}",
+        "jq '{a: {b: 1}}' {{",
+    ],
+)
+def test_braces_of_other_tools_are_refused_with_how_to_write_them(text: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        check(text, [])
+    assert "`{{ '{{' }}`" in str(caught.value)
