@@ -22,14 +22,14 @@ class Hook:
         self._lock = threading.Lock()
         self._received: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
 
-    def hear(self, event: dict[str, Any], webhook_id: str) -> str:
+    def hear(self, event: dict[str, Any], delivery: str) -> str:
         """The answer to one attempt at delivering `event`."""
         with self._lock:
             attempt = 1 + sum(
                 past["id"] == event["id"] and past["sequence"] == event["sequence"] for past in self._received
             )
             answer = reply(event["jobName"], attempt)
-            self._received.append({**event, "webhookID": webhook_id, "attempt": attempt, "answer": answer})
+            self._received.append({**event, "delivery": delivery, "attempt": attempt, "answer": answer})
         return answer
 
     def received(self) -> list[dict[str, Any]]:

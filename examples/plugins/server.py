@@ -49,7 +49,9 @@ def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
 
     @app.post("/hook")
     def hear() -> Response:
-        return Response(hook.hear(request.get_json(), request.headers.get("webhook-id", "")), mimetype="text/plain")
+        return Response(
+            hook.hear(request.get_json(), request.headers.get("Idempotency-Key", "")), mimetype="text/plain"
+        )
 
     @app.get("/received")
     def received() -> Response:

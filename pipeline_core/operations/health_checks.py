@@ -13,6 +13,8 @@ from pipeline_core.settings import Settings
 BEAT_HEARTBEAT_SECONDS = 60.0
 QUEUE_PROBE_SECONDS = 120.0
 WORKER_HEARTBEAT_SECONDS = 120.0
+PROBE_EVERY_SECONDS = 15.0
+"""How often a probe is sent through each queue that is not long."""
 STEP_LAG_SECONDS = 60.0
 STEP_WAITING_SECONDS = 60.0
 DELIVERY_LAG_SECONDS = 300.0
@@ -78,12 +80,20 @@ def _processes(status: Status) -> Iterator[str]:
         yield f"Beat was last heard of {beat:.0f} s ago."
     for queue, age in status.queue_probe_ages().items():
         if age > QUEUE_PROBE_SECONDS:
-            yield f"The last probe came through the queue {queue} {age:.0f} s ago: nobody serves it."
+            yield f"The last probe came through the queue {queue} {age:.0f} s ago: {_why_late(status, queue, age)}."
     if not status.worker_ages():
         yield "No worker was ever heard of."
     for worker, age in status.worker_ages().items():
         if age > WORKER_HEARTBEAT_SECONDS:
             yield f"The worker {worker} was last heard of {age:.0f} s ago."
+
+
+def _why_late(status: Status, queue: str, age: float) -> str:
+    """Nobody serves a queue that holds nothing but the probes since then; one with more may only be long."""
+    waiting = status.queues.waiting.get(queue, 0) if status.queues else 0
+    if waiting <= age / PROBE_EVERY_SECONDS + 1:
+        return "nobody serves it"
+    return f"it is {waiting} messages behind; its workers take less than comes in, or it has none"
 
 
 def _steps(status: Status) -> Iterator[str]:

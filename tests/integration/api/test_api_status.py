@@ -18,7 +18,7 @@ from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Heartbeat, Job, Step
 from pipeline_core.metrics.totals import Metric, totals
-from pipeline_core.operations import heartbeats, queue_probes, status
+from pipeline_core.operations import health_checks, heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.errors import PluginUnavailable
 from pipeline_core.runtime import restart
@@ -178,6 +178,23 @@ def test_a_process_without_recent_heartbeat_is_a_problem(admin: Any, name: str, 
     assert 900 <= numbers()[metric] < 930
     (only,) = admin.payload("GET", "/v1/status")["problems"]
     assert only.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "why"),
+    [(0, "nobody serves it."), (60, "nobody serves it."), (5000, "it is 5000 messages behind; its workers take less")],
+)
+def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> None:
+    found = status.Status(
+        **{name: {} for name in ("live", "ended", "deliveries", "runs", "circuits")},
+        **dict.fromkeys(("lag_seconds", "cleanups", "observation_age_seconds", "failing_schedules"), 0),
+        steps=(),
+        plugins=(),
+        heartbeat_ages={heartbeats.BEAT: 1.0, f"{heartbeats.WORKER}w@h": 1.0, f"{queue_probes.PREFIX}hooks": 900.0},
+        queues=status.Queues({"hooks": waiting}, 0),
+    )
+    (only,) = health_checks.problems(found, settings())
+    assert only.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")
 
 
 def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:

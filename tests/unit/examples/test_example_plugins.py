@@ -163,9 +163,9 @@ def test_the_server_gives_each_plugin_its_address() -> None:
     assert client.post("/gate/header", json=asked).get_json()["decision"] == "pass"
     assert client.post("/decorate/command", json=asked).get_json()["kind"] == "TaskSet"
     assert client.post("/bind/priority", json=asked).get_json()["kind"] == "TaskSet"
-    heard = client.post("/hook", json=event("n", state="failed"), headers={"webhook-id": "w1"})
+    heard = client.post("/hook", json=event("n", state="failed"), headers={"Idempotency-Key": "w1"})
     assert (heard.data, heard.mimetype) == (b"OK", "text/plain")
-    assert client.get("/received").get_json()[0]["webhookID"] == "w1"
+    assert client.get("/received").get_json()[0]["delivery"] == "w1"
     assert client.post("/factors/history", json=asked).get_json()["advice"] == "1"
 
 
