@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -18,6 +20,11 @@ from pipeline_cli.output import Output
 from pipeline_cli.progress import LONGEST_PAUSE, retry_while_unavailable
 
 OVERLAP = timedelta(seconds=5)
+_RESET = "\x1b[0m"
+_COLOUR = r"\x1b\[[0-9;:]{0,64}m"
+# Also what turns the direction of writing around.
+_CONTROL = re.compile(rf"{_COLOUR}|\r+\n?|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNFINISHED = re.compile(r"(?:\x1b(?:\[[0-9;:]{0,64})?|\r+)\Z")
 
 
 def line_options(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,9 +63,34 @@ def show(service: ServiceClient, out: Output, path: Sequence[str], *, follow: bo
     def lines() -> Iterator[bytes]:
         return service.stream(*path, params=params, follow=follow)
 
-    for chunk in with_reconnect(lines, lambda: service.get("v1", "version")) if follow else lines():
+    chunks = with_reconnect(lines, lambda: service.get("v1", "version")) if follow else lines()
+    for chunk in for_terminal(chunks) if sys.stdout.isatty() else chunks:
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
+
+
+def for_terminal(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks as a terminal may be given them: colours work, all other control characters are shown (`^[`), so that a job
+    sets no title, clears no screen and overwrites no line. A carriage return begins a new line."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pending, coloured = "", False
+    for chunk in chunks:
+        text = pending + decoder.decode(chunk)
+        unfinished = _UNFINISHED.search(text)
+        text, pending = (text[: unfinished.start()], unfinished[0]) if unfinished else (text, "")
+        coloured = coloured or bool(re.search(_COLOUR, text))
+        yield _CONTROL.sub(_visible, text).encode()
+    yield (_CONTROL.sub(_visible, pending + decoder.decode(b"", True)) + (_RESET if coloured else "")).encode()
+
+
+def _visible(match: re.Match[str]) -> str:
+    text = match[0]
+    if text.startswith("\x1b["):
+        return text
+    if text.startswith("\r"):
+        return "\n"
+    code = ord(text)
+    return f"^{chr(code ^ 0x40)}" if code < 0x80 else f"<U+{code:04X}>"
 
 
 def with_reconnect(lines: Callable[[], Iterator[bytes]], probe: Callable[[], Any]) -> Iterator[bytes]:

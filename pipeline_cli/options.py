@@ -101,6 +101,19 @@ class Instant(click.ParamType[int]):
         return int(instant.astimezone().timestamp())
 
 
+class Expiry(click.ParamType[str]):
+    """A point in time to come as RFC 3339, given so or as a span from now (`30m`, `12h`, `7d`)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if span := re.fullmatch(r"(\d{1,6})([smhd])", text):
+            expires = datetime.now(UTC) + timedelta(**{UNITS[span[2]]: int(span[1])})
+            return expires.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return text
+
+
 class Pair(click.ParamType[tuple[str, str]]):
     """`NAME=VALUE`, as a pair."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from rich.live import Live
 from rich.text import Text
@@ -51,7 +52,7 @@ def watch_as_lines(service: ServiceClient, out: Output, run_id: str) -> render.R
     seen: dict[str, str] = {}
     for payload in poll(service, run_id):
         for line in new_lines(payload, seen):
-            out.progress(line)
+            out.progress(Text.assemble((f"{datetime.now(UTC):%H:%M:%SZ}  ", "dim"), line))
     return payload
 
 

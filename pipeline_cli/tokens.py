@@ -8,7 +8,7 @@ import click
 
 from pipeline_cli import render
 from pipeline_cli.client import ServiceClient
-from pipeline_cli.options import with_service
+from pipeline_cli.options import Expiry, with_service
 from pipeline_cli.output import Output
 
 
@@ -22,7 +22,9 @@ def token() -> None:
 @click.option("--for", "forwho", metavar="WHO", required=True, help="Whose token it is.")
 @click.option("--note", help="What it is for.")
 @click.option("--own-only", "ownOnly", is_flag=True, help="Only for jobs whose user is WHO.")
-@click.option("--expires", "expiresAt", metavar="TIME", help="RFC 3339.  [default: never]")
+@click.option(
+    "--expires", "expiresAt", type=Expiry(), metavar="TIME", help="RFC 3339, or in 30m, 12h, 7d.  [default: never]"
+)
 @with_service
 def create(service: ServiceClient, out: Output, privileges: tuple[str, ...], **fields: Any) -> None:
     """Create a token and print it; it cannot be shown again.
