@@ -160,7 +160,7 @@ def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repe
         ("pods", POD, {"spec": {"containers": [{"name": "c", "image": "i"}]}}),
     ],
 )
-def test_what_somebody_else_has_is_left_alone(
+def test_foreign_objects_are_not_changed(
     driver: KubernetesCluster, api: KubernetesApi, make: Any, kind: str, name: str, spec: Any
 ) -> None:
     launched = make()
@@ -237,7 +237,7 @@ def test_a_stop_during_a_launch_is_seen_by_the_launch(
     assert kubelet.names() == []
 
 
-def test_an_image_that_cannot_be_had_fails_its_replica_for_good(
+def test_an_image_that_cannot_be_pulled_fails_its_replica_finally(
     api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, make: Any
 ) -> None:
     driver = make_driver(api, tmp_path, namespace, WaitLimits(timedelta(seconds=60), timedelta(days=1)))

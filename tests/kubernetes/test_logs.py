@@ -123,7 +123,7 @@ def test_a_pod_that_is_being_deleted_has_its_log_up_to_then(
 
 
 @pytest.mark.usefixtures("launched")
-def test_what_a_node_serves_no_more_is_kept_and_read_in_its_place(
+def test_lines_that_the_node_has_dropped_are_read_from_the_archive(
     driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, archiver: LogArchiver
 ) -> None:
     node.write(POD, "00Z one", "01Z two")
@@ -207,7 +207,7 @@ def test_containers_and_init_containers_have_logs_of_their_own(
 
 
 @pytest.mark.usefixtures("launched")
-def test_an_archive_that_is_away_holds_up_the_pods_deletion_and_not_the_next_attempt(
+def test_an_unavailable_archive_delays_the_pods_deletion_and_not_the_next_attempt(
     driver: KubernetesCluster, kubelet: Kubelet, node: NodeLogs, make: Any, tmp_path: Path
 ) -> None:
     archive = tmp_path / "archive"
@@ -248,7 +248,7 @@ def test_a_log_that_cannot_be_read_is_waited_for(
 
 @pytest.mark.usefixtures("launched")
 @pytest.mark.parametrize("missing", ["e\n", "three\n", "2026-03-01T12:00:02Z three\n", "2026-03-01T12:00:00Z one\n"])
-def test_a_log_that_seems_to_end_too_early_is_not_taken_for_whole(
+def test_a_log_that_ends_too_early_is_not_stored_as_whole(
     api: KubernetesApi, tmp_path: Path, namespace: str, kubelet: Kubelet, node: NodeLogs, missing: str
 ) -> None:
     patient = make_driver(api, tmp_path, namespace, wait=60.0)

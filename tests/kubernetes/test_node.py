@@ -129,7 +129,7 @@ def test_nothing_is_left_of_a_job_that_was_stopped(service: Installation, kubele
     assert log_of(service, job_id)[-1].endswith("began")
 
 
-def test_a_control_plane_that_is_started_anew_changes_nothing(service: Installation, api_server: RunningServer) -> None:
+def test_a_restart_of_the_control_plane_changes_nothing(service: Installation, api_server: RunningServer) -> None:
     job_id = service.submit(taskset("echo began; sleep 15; echo ended", "sleep 15"))
     service.wait_state(job_id, "running")
     api_server.kill()

@@ -35,7 +35,7 @@ def service(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_all_jobs_end_right_though_workers_and_watchers_are_killed_again_and_again(
+def test_all_jobs_end_correctly_although_workers_and_watchers_are_killed_repeatedly(
     service: Installation, api: KubernetesApi, namespace: str
 ) -> None:
     over = threading.Event()
@@ -72,7 +72,7 @@ def test_all_jobs_end_right_though_workers_and_watchers_are_killed_again_and_aga
     assert len(nodes.uids) == 2 * JOBS
 
 
-def test_a_cluster_that_is_away_makes_jobs_wait(
+def test_an_unavailable_cluster_makes_jobs_wait(
     tmp_path: Path,
     namespace: str,
     kubeconfig: str,

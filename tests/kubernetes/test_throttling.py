@@ -73,14 +73,14 @@ def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_an_overloaded_server_is_asked_again(
+def test_a_request_to_an_overloaded_server_is_retried(
     proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest, status: int
 ) -> None:
     proxy.answers = [(status, {})] * 2
     assert behind.launch(job).replicas[0].state is ReplicaState.WAITING
 
 
-def test_it_is_asked_again_when_it_says_so_and_not_before(
+def test_a_retry_waits_for_the_retry_after_of_the_server(
     proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest
 ) -> None:
     proxy.answers = [(429, {"Retry-After": "2"})]
@@ -89,7 +89,7 @@ def test_it_is_asked_again_when_it_says_so_and_not_before(
     assert time.monotonic() - began >= 2
 
 
-def test_a_server_that_asks_for_a_long_pause_is_away(
+def test_a_server_that_asks_for_a_long_pause_is_unavailable(
     proxy: Proxy, behind: KubernetesCluster, job: LaunchRequest
 ) -> None:
     proxy.always = (429, {"Retry-After": "600"})
@@ -98,7 +98,7 @@ def test_a_server_that_asks_for_a_long_pause_is_away(
     assert len(proxy.asked) == 1, "nobody sleeps that long, and nobody asks before"
 
 
-def test_a_server_that_never_recovers_is_away_and_nothing_is_lost(
+def test_a_server_that_never_recovers_is_unavailable_and_nothing_is_lost(
     proxy: Proxy, behind: KubernetesCluster, kubelet: Kubelet, job: LaunchRequest
 ) -> None:
     behind.launch(job)
@@ -151,7 +151,7 @@ def test_a_connection_that_was_dropped_silently_is_renewed(
     assert behind.cached_observation("job") is not None
 
 
-def test_a_watch_survives_that_its_server_is_killed_and_started_anew(
+def test_a_watch_survives_a_restart_of_its_server(
     api_server: RunningServer,
     api: KubernetesApi,
     driver: KubernetesCluster,

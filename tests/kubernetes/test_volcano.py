@@ -182,6 +182,6 @@ def test_a_queue_that_is_no_name_is_refused(plugin: FlaskClient, namespace: str)
     assert "queue" in answer.json["error"]
 
 
-def test_missing_rights_are_an_answer_that_is_not_to_be_had(plugin: FlaskClient) -> None:
+def test_missing_rights_make_the_plugin_unavailable(plugin: FlaskClient) -> None:
     assert plugin.post("/bind", json=packet("default")).status_code == 503
     assert plugin.post("/hook", json=event("default", "failed")).status_code == 503

@@ -70,7 +70,7 @@ def test_a_watch_starts_with_all_jobs_and_continues_with_changes(
     list(names)
 
 
-def test_a_job_that_changes_much_is_named_once_until_it_was_looked_at(
+def test_a_job_that_changes_often_is_yielded_once_until_it_was_observed(
     driver: KubernetesCluster, kubelet: Kubelet, launch: Callable[[str], None], stop: threading.Event, namespace: str
 ) -> None:
     launch("busy")
@@ -135,7 +135,7 @@ def test_a_watch_that_the_server_ends_is_continued(
     assert heard_of(names, "during")
 
 
-def test_a_version_that_is_not_known_any_more_is_answered_by_listing_again(
+def test_an_expired_version_makes_the_watch_list_again(
     driver: KubernetesCluster, launch: Callable[[str], None], stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch("before")

@@ -98,7 +98,7 @@ def test_a_token_is_24_letters_and_digits_and_only_its_hash_is_kept() -> None:
     assert not re.fullmatch("[A-Za-z0-9]{24}", id)
 
 
-def test_the_bearer_of_a_token_is_known_with_all_that_it_allows() -> None:
+def test_a_token_authenticates_its_bearer_with_its_privileges() -> None:
     value, id = create(privileges=["read_job", "write-plugin"], ownOnly=True)
     assert authenticate(value, address="192.0.2.2", request_id="r1") == Actor(
         name="bob",
@@ -193,7 +193,7 @@ def test_what_is_not_there_is_not_found() -> None:
                 tokens.delete(session, TokenReference(id=id), ADMIN)
 
 
-def test_a_bad_body_is_told_apart() -> None:
+def test_an_invalid_body_is_refused() -> None:
     with transaction() as session:
         with pytest.raises(MissingParameter):
             delete(session, {})
@@ -313,7 +313,7 @@ def test_the_configured_password_counts_only_while_none_is_stored(configure: Any
     assert known("from inside")
 
 
-def test_a_changed_password_ends_the_old_one_at_once_whatever_is_remembered() -> None:
+def test_a_changed_password_ends_the_old_one_at_once_whatever_is_cached() -> None:
     set_password("the first one")
     assert known("the first one")
     set_password("the second one")
