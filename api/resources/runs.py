@@ -105,12 +105,13 @@ def mark(call: Call, run_id: str, task: str) -> None:
     needs=Privilege.READ_JOB,
     query=forms.RunLogQuery,
     streams="text/plain",
-    error_statuses=(404,),
+    error_statuses=(404, 410),
 )
 def run_logs(call: Call, run_id: str) -> Response:
     """What the tasks of a run wrote, also after their pods were deleted
 
     Lines of several tasks are merged by time and prefixed with their task; each task's are those of its last attempt.
+    410 once all of them have expired.
     """
     asked = call.query
     query = LogQuery(

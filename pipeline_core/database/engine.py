@@ -128,6 +128,8 @@ def _own_errors() -> Iterator[None]:
     except PoolTimeout as error:
         raise Unavailable("All connections to the database are in use; try again later.") from error
     except DBAPIError as error:
+        if _code(error) == _LOCK_TIMEOUT:
+            raise Unavailable("Others have held for too long what this has to change; try again later.") from error
         if is_away(error):
             raise Unavailable("The database is away; try again later.") from error
         if gave_way(error):
@@ -140,14 +142,17 @@ def is_away(error: DBAPIError) -> bool:
     if error.connection_invalidated:
         return True
     code = _code(error)
-    # 57: it is shutting down, starting up, or has ended this connection or statement. 55P03: a lock was not to be had.
-    kinds = ("57", "08", "53", "55P03")
+    # 57: it is shutting down, starting up, or has ended this connection or statement.
+    kinds = ("57", "08", "53")
     return isinstance(error, OperationalError | InterfaceError) and (not code or code.startswith(kinds))
 
 
 def gave_way(error: DBAPIError) -> bool:
     """Whether PostgreSQL ended the transaction for others' sake: a deadlock, or no serial order."""
     return _code(error) in ("40P01", "40001")
+
+
+_LOCK_TIMEOUT = "55P03"
 
 
 def _code(error: DBAPIError) -> str:

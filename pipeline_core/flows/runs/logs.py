@@ -16,9 +16,10 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import LogQuery
 from pipeline_core.clusters.factory import cluster
+from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, RunRow, TaskAttempt, TaskRunRow
-from pipeline_core.errors import NotFound, PipelineError
+from pipeline_core.errors import Expired, NotFound, PipelineError
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.runs import queries, repository
 from pipeline_core.flows.runs.taskset import CONTAINER
@@ -44,12 +45,26 @@ LineQueue = queue.Queue[_Line | PipelineError]
 
 
 def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
-    """Raises NotFound unless the actor may see the run and it has the task."""
+    """Raises NotFound unless the actor may see the run and it has the task; Expired when the logs of all its jobs were kept
+    for long enough."""
     run = session.get(RunRow, run_id)
     if run is None or not repository.is_visible(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
     if task is not None and session.get(TaskRunRow, (run_id, identity(task))) is None:
         raise NotFound(f"The run {run_id} has no task {shown(task)}.")
+    query = (
+        select(Job.logs_pruned_at)
+        .join(TaskAttempt, TaskAttempt.job_id == Job.id)
+        .join(TaskRunRow, queries.LATEST)
+        .where(TaskRunRow.run_id == run_id)
+    )
+    if task is not None:
+        query = query.where(TaskRunRow.key == identity(task))
+    pruned = session.scalars(query).all()
+    expired = [at for at in pruned if at is not None]
+    if expired and len(expired) == len(pruned):
+        of_task = f"task {shown(task)} of " if task is not None else ""
+        raise Expired(f"The logs of {of_task}run {shown(run_id)} expired on {rfc3339(max(expired))}.")
 
 
 def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:

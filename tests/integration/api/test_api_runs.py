@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogLine, LogQuery
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction, wakeups
-from pipeline_core.database.models import RunDefinitionRow
+from pipeline_core.database.models import Job, RunDefinitionRow
 from pipeline_core.database.wakeups import Wakeup
 from pipeline_core.flows.runs import logs
 from pipeline_core.states import JobState
@@ -234,6 +234,15 @@ def test_logs_of_a_run_s_tasks_are_merged(
     followed = admin("GET", f"/v1/runs/{run_id}/logs?follow=true")
     assert sorted(followed.text.splitlines()) == [f"load | from {first}", f"report | from {second}"]
     assert admin("GET", f"/v1/runs/{run_id}/logs?task=ghost").status_code == 404
+    for job_id, expired in ((first, {"load"}), (second, {"load", "report"})):
+        with transaction() as session:
+            session.execute(update(Job).where(Job.id == job_id).values(logs_pruned_at=now()))
+        statuses = {
+            task: admin("GET", f"/v1/runs/{run_id}/logs?task={task}").status_code for task in ("load", "report")
+        }
+        assert {task for task, status in statuses.items() if status == 410} == expired
+    answer = admin("GET", f"/v1/runs/{run_id}/logs")
+    assert (answer.status_code, answer.json["code"]) == (410, "OPERATION_TARGET_NOT_FOUND")
     assert admin("GET", f"/v1/runs/{run_id}/logs?tail=x").status_code == 400
 
 
