@@ -342,6 +342,12 @@ class FlowSettings:
         "Ports of the hosts, as `first-last`, that tasks of flows are lent: those with the host's network, and distributed "
         "ones on the local cluster.",
     )
+    run_max_bytes: int = _setting(
+        _integer,
+        32 * 1024 * 1024,
+        "How much the values of a flow's `global_env` may take in a run: they are stored once, and again with each task.",
+        unit="bytes",
+    )
     debug_seconds: int = _setting(
         _integer, 3600, "How long a pod lives that a task's debug run starts in place of the task.", unit="s"
     )

@@ -6,6 +6,7 @@ right before its job is submitted.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,7 @@ from pipeline_core.flows.notation.resources import (
     read_rdma,
 )
 from pipeline_core.flows.notation.site import Site
+from pipeline_core.settings import settings
 from pipeline_core.validation.errors import Path, ValidationErrors, join_path
 
 T = TypeVar("T")
@@ -58,19 +60,28 @@ class PreparedTask:
 def global_env_values(flow: Flow, builtin: Mapping[str, Any], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The values of the keys of `global_env`, the same for all tasks of a run; a line may use the keys before it.
 
-    `builtin` are `variables.builtin_values`; `given` replaces values, without being rendered. Raises NotationError.
+    `builtin` are `variables.builtin_values`; `given` replaces values, without being rendered. Raises NotationError, also as
+    soon as all values together, which every task gets, take more than PIPELINE_RUN_MAX_BYTES in a run.
     """
     lines = read_lines(flow.global_env)
     if hidden := [name for name in lines if name in variables.NAMES]:
         raise NotationError(f"has {hidden[0]}, which is a variable's name already")
     if unknown := [name for name in given or {} if name not in lines]:
         raise NotationError(f"has no {unknown[0]}; there are {', '.join(lines) or 'none'}")
+    copies, limit, size = 1 + len(flow.tasks), settings().run_max_bytes, 0
     values: dict[str, str] = {}
+    known = ChainMap[str, Any](values, dict(builtin))
     for name, text in lines.items():
         try:
-            values[name] = given[name] if given and name in given else variables.render(text, {**builtin, **values})
+            values[name] = given[name] if given and name in given else variables.render(text, known)
         except NotationError as error:
             raise NotationError(f"{name} {error}") from None
+        size += len(values[name].encode("utf-8", "surrogatepass"))
+        if size * copies > limit:
+            raise NotationError(
+                f"takes more than {limit} bytes in a run, which stores it with the run and each of its {copies - 1} tasks, "
+                f"once {name} is filled in; {limit // copies} bytes would be right (PIPELINE_RUN_MAX_BYTES)"
+            )
     return values
 
 
@@ -197,7 +208,7 @@ class _TaskReader:
             return default
 
     def render(self, text: str) -> str:
-        tasks = variables.check(text, [name for name in self.values if name not in variables.NAMES])
+        tasks = variables.check(text, self.values)
         for other in tasks:
             if problem := self.readable(other):
                 raise NotationError(problem)

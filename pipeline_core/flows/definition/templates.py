@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -158,9 +159,9 @@ def read_templates(raw: object, site: Site) -> dict[str, Template]:
             problems.add(join_path("", name), f"must be an object, not {shown(document)}")
         else:
             templates[name] = _template(name, document, site, problems)
-    known = [canonical_name(name) for name in templates]
+    known = Counter(map(canonical_name, templates))
     for name in templates:
-        if known.count(canonical_name(name)) > 1:
+        if known[canonical_name(name)] > 1:
             problems.add(join_path("", name), f"is another name of {canonical_name(name)}; both are there")
     problems.raise_any()
     return templates

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -44,6 +45,8 @@ NAMES = ("creator", "runner", "pipeline_id", "pipeline_name", "cluster_name", "e
 
 ATTRIBUTES = frozenset({"uuid4", "hex", "datetime", "now", "strptime", "strftime", "timedelta", "isoformat"})
 """Every attribute that an expression may name."""
+
+_LISTED = 50
 
 MAX_DATE_FORMAT = 256
 """Characters of a format of `strftime` or `strptime`."""
@@ -116,7 +119,7 @@ class _Expression:
 
 
 def check(text: str, names: Collection[str]) -> frozenset[str]:
-    """Check the expressions of a text. `names` are the keys of the flow's `global_env`.
+    """Check the expressions of a text. `names` are the keys of the flow's `global_env`, in a set or mapping where they are many.
 
     Returns the tasks, by identity, whose output it reads. Raises NotationError.
     """
@@ -263,8 +266,14 @@ def _check_names(expression: _Expression, names: Collection[str]) -> None:
         if name not in NAMES and name not in names and not _is_placeholder(expression, name):
             raise NotationError(
                 f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; "
-                f"there are {', '.join([*NAMES, *names])}{_BRACES}"
+                f"there are {_listed(names)}{_BRACES}"
             )
+
+
+def _listed(names: Collection[str]) -> str:
+    """The names that there are, cut where they are many."""
+    own = list(islice((name for name in names if name not in NAMES), _LISTED + 1))
+    return ", ".join([*NAMES, *own[:_LISTED], *(["…"] if len(own) > _LISTED else [])])
 
 
 def _is_placeholder(expression: _Expression, name: str) -> bool:
@@ -272,16 +281,17 @@ def _is_placeholder(expression: _Expression, name: str) -> bool:
 
 
 def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mapping[str, str]) -> str:
-    _check_names(expression, [name for name in values if name not in NAMES])
+    _check_names(expression, values.keys())
     missing = [task for task in expression.tasks if task not in outputs]
     if missing:
         raise NotationError(
             f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} to be had here"
         )
     own = {f"{_PLACEHOLDER}{index}": outputs[task] for index, task in enumerate(expression.tasks)}
-    known = {**values, **own}
     try:
-        return expression.template.render({_PREFIX + name: known[name] for name in expression.names})
+        return expression.template.render(
+            {_PREFIX + name: own[name] if name in own else values[name] for name in expression.names}
+        )
     except _EVALUATION_ERRORS as error:
         raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
 

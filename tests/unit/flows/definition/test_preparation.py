@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +42,40 @@ def test_values_of_global_env_are_rendered_once_and_may_be_given() -> None:
     assert global_env_values(flow, BUILTIN, {"A": "{{ nobody }}"}) == {"A": "{{ nobody }}", "B": "{{ nobody }}-x"}
     with pytest.raises(NotationError, match="no C; there are A, B"):
         global_env_values(flow, BUILTIN, {"C": "1"})
+
+
+def test_values_that_grow_too_large_for_a_run_are_not_filled_in_to_the_end(
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
+) -> None:
+    text = "A=" + "x" * 60_000 + "\nB={{A}}{{A}}\nC={{B}}{{B}}\n" + "\n".join(f"K{n}={{{{C}}}}{n}" for n in range(150))
+    with pytest.raises(NotationError, match=r"takes more than 33554432 bytes in a run, .*of its 1 tasks, once K68 is"):
+        global_env_values(flow_of({}, global_env=text), BUILTIN)
+    monkeypatch.setenv("PIPELINE_RUN_MAX_BYTES", "40")
+    fresh_runtime()
+    assert global_env_values(flow_of({}, global_env="A=" + "x" * 20), BUILTIN)
+    for flow, given in (
+        (flow_of({}, {}, global_env="A=" + "x" * 20), {}),
+        (flow_of({}, global_env="A="), {"A": "x" * 21}),
+    ):
+        with pytest.raises(NotationError, match="PIPELINE_RUN_MAX_BYTES"):
+            global_env_values(flow, BUILTIN, given)
+
+
+def test_many_values_of_global_env_take_time_in_proportion() -> None:
+    class Counted(dict[str, Any]):
+        looked_at = 0
+
+        def __iter__(self) -> Any:
+            Counted.looked_at += 1
+            return super().__iter__()
+
+    builtin = Counted(BUILTIN)
+    text = "A=1\n" + "\n".join(f"K{n}={{{{A~{n}}}}}" for n in range(2_000))
+    assert global_env_values(flow_of({}, global_env=text), builtin)["K1999"] == "11999"
+    assert Counted.looked_at < 10, "the names are not gone through for each line"
+    with pytest.raises(NotationError, match=r"there are creator.*, A, K0.*…") as caught:
+        global_env_values(flow_of({}, global_env=f"{text}\nZ={{{{nobody}}}}"), builtin)
+    assert len(str(caught.value)) < 1_000
 
 
 def prepared(flow: Flow, task: str, outputs: dict[str, str] | None = None) -> Any:
