@@ -1,6 +1,6 @@
-"""Errors that the service tells its users about.
+"""Errors that are reported to users.
 
-Each error knows its CODE, the word that clients switch on; the API maps an error's class to an HTTP status in one place.
+Each error class has a `code`, by which clients distinguish errors; the API maps the class to an HTTP status in one place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FieldErrors = Mapping[str, Sequence[str]]
 
 
 class Code(StrEnum):
-    """What stands in the `code` field of every answer."""
+    """The values of the `code` field of every response."""
 
     OPERATION_SUCCEEDED = "OPERATION_SUCCEEDED"
     LACK_OF_PARAM = "LACK_OF_PARAM"
@@ -26,10 +26,10 @@ class Code(StrEnum):
 
 
 class PipelineError(Exception):
-    """The service could not do what was asked.
+    """The service could not do what was requested.
 
-    `message` is a sentence that names the field and the value at fault; without one the class's docstring serves.
-    `errors` maps the path of a field (`plugins[0].callAddress`) to what is wrong with it.
+    `message` is a sentence that names the invalid field and its value; it defaults to the first line of the class's
+    docstring. `errors` maps the path of a field (`plugins[0].callAddress`) to what is wrong with it.
     """
 
     code: ClassVar[Code] = Code.INTERNAL_ERROR
@@ -111,7 +111,7 @@ class Unavailable(PipelineError):
 
 
 class Contended(Unavailable):
-    """Others were at work on the same; nothing was done, and at once it may be."""
+    """The transaction conflicted with a concurrent one, and nothing was done; try again."""
 
 
 class ConfigurationError(PipelineError):

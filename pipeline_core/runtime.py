@@ -1,20 +1,20 @@
-"""What a process makes once and keeps: its settings, its database engine, its clients, its caches. All of it belongs to one
-`Runtime`, so that it is closed together, made anew in a forked child, and replaced as a whole by tests.
+"""The singletons of a process: its settings, its database engine, its clients, its caches. They belong to one `Runtime`, so
+that they are closed together, made again in a forked child, and replaced as a whole by tests.
 
-Something of which a process needs one is a part: a function that makes it, decorated with `part`. Calls return the value
-of the installed runtime, which is made at the first call:
+A singleton is a part: a function that makes it, decorated with `part`. Calls return the value of the installed runtime,
+which is made by the first call:
 
     @part(close=Engine.dispose)
     def engine() -> Engine:
         return make_engine(settings().database_url)
 
-A process starts with an empty runtime, and has nothing to install. One that already knows a part's value gives it:
+A process starts with an empty runtime, and has nothing to install. A part's value can also be given:
 
     install(Runtime({settings: Settings(namespaces=("team",))}))
     give(publisher, publish)
 
 After a fork the child has a runtime of its own: values that were given stay, those that were made are made again, because
-their sockets and locks are the parent's. `functools.cache` remains right for pure functions, such as a compiled schema.
+their sockets and locks belong to the parent. Use `functools.cache` for pure functions, such as a compiled schema.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def part(make: Callable[[], Any] | None = None, *, close: Callable[[Any], object
 
 
 class Runtime:
-    """The parts of one process. `given` has values of parts that are not to be made."""
+    """The parts of one process. `given` has the values of parts that need not be made."""
 
     def __init__(self, given: Mapping[Part[Any], Any] | None = None) -> None:
         self.given = dict(given or {})
@@ -67,7 +67,7 @@ class Runtime:
         self._lock = threading.RLock()
 
     def value(self, part: Part[T]) -> T:
-        """The part's value, made now if it is the first time. Raises what making it raises, and tries again the next time."""
+        """The part's value, made by the first call. Raises what making it raises; the next call makes it again."""
         try:
             value: T = self._values[part]
         except KeyError:
@@ -94,7 +94,7 @@ _installed = Runtime()
 
 
 def install(runtime: Runtime) -> None:
-    """Use this runtime in this process from now on; the one before is closed."""
+    """Use this runtime in this process from now on; closes the previous one."""
     global _installed
     before, _installed = _installed, runtime
     before.close()
@@ -106,13 +106,13 @@ def give(part: Part[T], value: T) -> None:
 
 
 def restart() -> None:
-    """Close what was made, so that it is made again when it is next used: what it is made from has changed."""
+    """Close what was made, so that it is made again at its next use, for example with changed settings."""
     _installed.close()
 
 
-def _leave_to_parent() -> None:
+def _start_in_child() -> None:
     global _installed
     _installed = Runtime(_installed.given)
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(after_in_child=_start_in_child)

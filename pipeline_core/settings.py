@@ -1,4 +1,4 @@
-"""All configuration: read once, from the environment, and documented here and nowhere else.
+"""All settings: read once, from the environment, and documented only here.
 
 Each field of `Settings` is one variable: `PIPELINE_` and the field's name in capitals. Settings that belong together are a
 group: a class of their own, which `Settings` inherits. `docs/configuration.md` is generated from this module.
@@ -158,7 +158,7 @@ class ServiceSettings:
     public_url: str = _setting(
         _text,
         "",
-        "The address at which people reach the service, as `https://pipeline.example`: alerts link to runs there.",
+        "The service's URL for users, as `https://pipeline.example`: alerts link to runs there.",
     )
 
 
@@ -187,7 +187,7 @@ class RedisSettings:
     )
     redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
     visibility_timeout_seconds: int = _setting(
-        _integer, 3600, "After so long Redis gives an unacknowledged message to another worker.", unit="s"
+        _integer, 3600, "After so long an unacknowledged message is redelivered to another worker.", unit="s"
     )
     wake_after_seconds: float = _setting(
         _number, 15.0, "A step that was published and not claimed for so long is published again.", unit="s"
@@ -218,7 +218,7 @@ class ApiSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StageSettings:
-    """The way of a job through the stages."""
+    """The stages of jobs."""
 
     stage_budget_seconds: float = _setting(
         _number, 120.0, "How long all plugin calls of a stage together may take, with all attempts.", unit="s"
@@ -232,7 +232,7 @@ class StageSettings:
     max_claims: int = _setting(
         _integer,
         5,
-        "The job fails when a stage was claimed so many times and its worker ended each time before the stage did.",
+        "The job fails when a stage was claimed so many times and its worker died each time before the stage was finished.",
         unit="claims",
     )
     reconcile_seconds: float = _setting(
@@ -247,8 +247,8 @@ class PluginSettings:
     plugin_networks: tuple[Network, ...] = _setting(
         _networks,
         (),
-        "Networks (CIDR, comma-separated) that plugins may live in. Empty: all. Link-local and cloud metadata addresses are "
-        "refused whatever stands here.",
+        "Networks (CIDR, comma-separated) that plugins may be in. Empty: all. Link-local and cloud metadata addresses are "
+        "always refused.",
     )
     plugin_concurrency: int = _setting(
         _integer, 64, "How many calls of one plugin all workers together may make at a time.", unit="calls"
@@ -268,13 +268,13 @@ class PodPolicySettings:
     pod_policy: str = _setting(
         _choice("baseline", "none"),
         "baseline",
-        "What decorators and binders add to pods must keep to this level of the Pod Security Standards.",
+        "What decorators and binders add to pods must conform to this level of the Pod Security Standards.",
     )
     pod_policy_submitted: str = _setting(
         _choice("none", "baseline"), "none", "The same for pods as they are submitted or translated."
     )
     host_paths: tuple[str, ...] = _setting(
-        _words, (), "Directories of the nodes, comma-separated, that the pod policy lets hostPath volumes lie in."
+        _words, (), "Directories of the nodes, comma-separated, in which the pod policy allows hostPath volumes."
     )
 
 
@@ -325,22 +325,22 @@ class FlowSettings:
     gpu_resources: Pairs = _setting(
         _pairs,
         (("gpu", "nvidia.com/gpu"),),
-        "Vendors of GPUs that tasks may ask for, each with its Kubernetes resource, as a JSON object. `gpu` is meant where "
-        "a task names no vendor.",
+        "Vendors of GPUs that tasks may request, each with its Kubernetes resource, as a JSON object. `gpu` is the default "
+        "of tasks that name no vendor.",
     )
     vgpu_resource: Pairs = _setting(
         _pairs,
         (),
-        "Kubernetes resources that stand for a share of a GPU, as a JSON object: `cores` (asked for in percent of a card) and "
+        "Kubernetes resources for a share of a GPU, as a JSON object: `cores` (requested in percent of a card) and "
         "`memory` (in percent too, or in parts of `memory_per_card`). Empty: no shares.",
     )
-    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may ask for none.")
+    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may request none.")
     mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
     host_ports: str = _setting(
         _ports,
         "20000-29999",
-        "Ports of the hosts, as `first-last`, that tasks of flows are lent: those with the host's network, and distributed "
-        "ones on the local cluster.",
+        "Host ports, as `first-last`, that are leased to tasks of flows which need them: tasks with the host's network, and "
+        "distributed ones on the local cluster.",
     )
     run_max_bytes: int = _setting(
         _integer,
@@ -349,7 +349,7 @@ class FlowSettings:
         unit="bytes",
     )
     debug_seconds: int = _setting(
-        _integer, 3600, "How long a pod lives that a task's debug run starts in place of the task.", unit="s"
+        _integer, 3600, "How long the pod runs that a debug run starts in place of the task.", unit="s"
     )
 
 
@@ -366,7 +366,7 @@ class ClusterSettings:
     stop_grace_seconds: float = _setting(
         _number,
         10.0,
-        "How long a replica is given to end by itself after a stop, unless its pod says otherwise.",
+        "The grace period of a replica after a stop, unless its pod sets another.",
         unit="s",
     )
 
@@ -384,7 +384,7 @@ class KubernetesSettings:
     image_pull_secrets: tuple[str, ...] = _setting(
         _words,
         (),
-        "Secrets, comma-separated, that images are pulled with for pods that name none. The service never reads them.",
+        "Image pull secrets, comma-separated, of pods that name none. The service never reads them.",
     )
     pending_timeout: float = _setting(
         _number,
@@ -399,21 +399,21 @@ class KubernetesSettings:
     archive_url: str = _setting(
         _text,
         "",
-        "Where logs of pods that are gone are kept, as fsspec has it: a directory, `s3://bucket/path`… Empty: `archive` in "
+        "Where logs of deleted pods are stored, as a URL for fsspec: a directory, `s3://bucket/path`… Empty: `archive` in "
         "the data directory.",
     )
     archive_wait: float = _setting(
         _number,
         60.0,
-        "How long logs of a pod that has ended are waited for: then a log that cannot be read is given up, and one that "
-        "cannot be stored holds nothing up any more but the pod's deletion, for a day at most.",
+        "How long the service waits for the logs of a pod that has ended. After that, a log that cannot be read is given up, "
+        "and one that cannot be stored delays only the deletion of the pod, for a day at most.",
         unit="s",
     )
     pod_ttl: float = _setting(
         _number,
         0.0,
-        "How long the pods of a job that has ended are kept after that; what still runs is ended at once all the same. 0: not "
-        "at all. The local cluster has none to keep: there it means nothing.",
+        "How long the pods of a job are kept after the job has ended; pods that still run are ended at once. 0: not at all. "
+        "It has no effect on the local cluster.",
         unit="s",
     )
     collector_image: str = _setting(
@@ -442,8 +442,8 @@ class OperationSettings:
     retention_days: float = _setting(
         _number,
         90.0,
-        "How long jobs and runs are kept after they have ended, with all that belongs to them; then they are deleted. 0: for "
-        "ever.",
+        "How long jobs and runs are kept after they have ended, with all that belongs to them; then they are deleted. 0: "
+        "forever.",
         unit="days",
     )
     log_days: float = _setting(
@@ -464,10 +464,10 @@ class OperationSettings:
     alive_file: str = _setting(
         _text,
         "",
-        "The liveness file: workers, beat and the watcher touch it at least twice a minute, and a probe looks at its age. "
-        "Workers and beat do not touch it while Redis is away. Empty: none.",
+        "The liveness file: workers, beat and the watcher touch it at least twice a minute, and a probe checks its age. "
+        "Workers and beat do not touch it while Redis is unavailable. Empty: none.",
     )
-    log_format: str = _setting(_choice("json", "console"), "json", "Form of the service's own log lines.")
+    log_format: str = _setting(_choice("json", "console"), "json", "Format of the service's own log lines.")
     log_level: str = _setting(
         _choice("debug", "info", "warning", "error"), "info", "The least severe log line that is written."
     )
@@ -515,7 +515,7 @@ class Settings(
 
     @property
     def port_range(self) -> range:
-        """The ports that tasks are lent."""
+        """The ports that are leased to tasks."""
         first, last = map(int, self.host_ports.split("-"))
         return range(first, last + 1)
 
@@ -557,7 +557,7 @@ def variable(setting: Field[Any]) -> str:
 def settings() -> Settings:
     """The settings of this process, from its environment; an empty variable counts as not set.
 
-    Raises ConfigurationError, naming each variable that does not fit, its value and what would be right.
+    Raises ConfigurationError, naming each invalid variable, its value and what would be right.
     """
     env = Env()
     values: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 class JobState(StrEnum):
-    """What a person sees of a job. `waiting` covers the stages and waiting for the cluster alike."""
+    """The state of a job that users see. `waiting` covers the stages and waiting for the cluster."""
 
     WAITING = "waiting"
     SUSPENDED = "suspended"
@@ -32,7 +32,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
         JobState.STOPPED: frozenset(),
     }
 )
-"""Each state with those that may follow it. A job that ran has been `running`, even when both are learnt at once."""
+"""The states that may follow each state. A job that ran has been `running`, even if its start and end are observed at once."""
 
 FINAL: frozenset[JobState] = frozenset(state for state in JobState if state.final)
 
@@ -47,7 +47,7 @@ ALIASES: Mapping[str, frozenset[JobState]] = MappingProxyType(
 
 
 def parse_states(name: str) -> frozenset[JobState]:
-    """The states that `name` stands for, in filters and in a LifeHook's `states`; any case.
+    """The states that `name` means in filters and in a LifeHook's `states`; case-insensitive.
 
     Raises KeyError when there is no such name.
     """
@@ -55,7 +55,8 @@ def parse_states(name: str) -> frozenset[JobState]:
 
 
 class ReplicaState(StrEnum):
-    """`stopped` is a replica that a verdict or a stop ended; it counts neither as succeeded nor as failed."""
+    """The state of a replica, or of a role. A `stopped` replica was ended by the verdict of its role or job, or by a stop; it
+    counts neither as succeeded nor as failed."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -1,7 +1,7 @@
-"""The Celery app, with the settings that make a lost or a doubled message harmless.
+"""The Celery app and its settings.
 
-Redis can lose a message whatever the settings are, so messages are wake-ups and PostgreSQL is the record
-(`pipeline_core.jobs.cursor`). Late acknowledgement loses fewer of them; nothing relies on it.
+Redis can lose or duplicate a message whatever the settings are, so messages are wake-ups and PostgreSQL is the source of truth
+(`pipeline_core.jobs.cursor`). Late acknowledgement loses fewer messages; nothing relies on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kombu.transport.redis import Transport
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
 from workers import messages
-from workers.heartbeats import Presence
+from workers.heartbeats import WorkerHeartbeat
 from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task
 
 
@@ -27,7 +27,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
             "visibility_timeout": settings.visibility_timeout_seconds,
             "global_keyprefix": settings.redis_prefix,
             "socket_keepalive": True,
-            # Longer than any blocking read of the transport, shorter than a person's patience.
+            # Longer than any blocking read of the transport.
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
             "health_check_interval": 25,
@@ -36,7 +36,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        # A Redis at its memory limit refuses commands; without this a worker would end at the first refusal.
+        # A Redis at its memory limit refuses commands; without this a worker would exit at the first refused one.
         "broker_channel_error_retry": True,
         "broker_pool_limit": 10,
         "task_queues": [Queue(name) for name in queues()],
@@ -81,12 +81,12 @@ def configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
-# When Redis goes away again while a lost connection is being closed, kombu's transport raises AttributeError on its own
-# closed client, and the worker would end. Reconnect instead, as kombu already does for a KeyError.
+# When Redis becomes unavailable again while a lost connection is being closed, kombu's transport raises AttributeError on its
+# own closed client, and the worker would exit. Reconnect instead, as kombu already does for a KeyError.
 Transport.connection_errors = (*Transport.connection_errors, AttributeError)
 
 messages.install()
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))
-app.steps["worker"].add(Presence)
+app.steps["worker"].add(WorkerHeartbeat)

@@ -1,4 +1,4 @@
-"""The chain of a job's stage tasks: build, publish and shorten it, park it while the job is suspended.
+"""The chain of a job's stage tasks: build, publish and shorten it, and park it while the job is suspended.
 
 Messages carry `(job_id, epoch, stage)` and nothing else. A parked chain in Redis is a copy: the chain can always be built
 again from the job's step in the database.
@@ -31,7 +31,7 @@ def stage_signature(job_id: str, epoch: int, stage: Stage) -> Signature:
 
 
 def publish(job_id: str, epoch: int, stages: Sequence[Stage]) -> None:
-    """Send a chain of these stages. Raises what kombu raises when Redis is away."""
+    """Send a chain of these stages. Raises what kombu raises when Redis is unavailable."""
     chain(*(stage_signature(job_id, epoch, stage) for stage in stages), app=app).apply_async()
 
 
@@ -52,11 +52,12 @@ def _key(job_id: str) -> str:
 
 
 def park(job_id: str, epoch: int, stages: Iterable[Stage]) -> None:
-    """Keep the rest of a suspended job's chain. Does nothing while Redis is away: the chain can be built from the step."""
+    """Store the rest of a suspended job's chain in Redis. Does nothing while Redis is unavailable: the chain can be built from
+    the step."""
     try:
         patient_redis().set(_key(job_id), json.dumps({"epoch": epoch, "stages": [str(stage) for stage in stages]}))
     except RedisError as error:
-        log.warning("chain not parked: Redis is away", error=str(error))
+        log.warning("chain not parked: Redis is unavailable", error=str(error))
 
 
 def take_parked(job_id: str, epoch: int) -> tuple[Stage, ...]:
@@ -74,4 +75,4 @@ def delete_parked(job_ids: Sequence[str]) -> None:
     try:
         patient_redis().delete(*map(_key, job_ids))
     except RedisError as error:
-        log.warning("parked chain not deleted: Redis is away", error=str(error))
+        log.warning("parked chain not deleted: Redis is unavailable", error=str(error))

@@ -1,5 +1,5 @@
-"""Heartbeats of Celery's processes. A worker writes one from the loop that takes messages, beat when it sends the tick of the
-queue probes, so that a process that hangs writes none.
+"""Heartbeats of Celery's processes. A worker writes it from its event loop, beat when it sends the tick of the queue probes, so
+that a process that hangs writes none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workers.names import SEND_QUEUE_PROBES
 log = structlog.get_logger(__name__)
 
 
-class Presence(bootsteps.StartStopStep):
+class WorkerHeartbeat(bootsteps.StartStopStep):
     """Writes the worker's heartbeat, and deletes it when the worker stops."""
 
     requires = ("celery.worker.components:Timer",)

@@ -1,5 +1,5 @@
-"""Renewal of the lease of a claimed step while its worker lives: leases can be short, and the step of a worker that died is
-free again soon."""
+"""Renew the lease of a claimed step in a background thread. So leases can be short, and the step of a worker that died can soon
+be claimed by another one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = structlog.get_logger(__name__)
 
 @contextmanager
 def renewing(step: ClaimedStep) -> Iterator[None]:
-    """Renew the step's lease until the block ends. A lease that is lost all the same is noticed when the stage is finished.
+    """Renew the step's lease until the block ends. If the lease is lost nevertheless, `cursor.finish` raises LeaseLost.
 
-    Nothing here limits the time of the block: Celery's time limits do.
+    Does not limit the time of the block: Celery's time limits do.
     """
-    over = threading.Event()
+    done = threading.Event()
 
     def renew() -> None:
-        while not over.wait(settings().lease_seconds / 3):
+        while not done.wait(settings().lease_seconds / 3):
             try:
                 cursor.renew(step)
             except LeaseLost:
@@ -40,5 +40,5 @@ def renewing(step: ClaimedStep) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        done.set()
         thread.join()

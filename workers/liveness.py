@@ -1,7 +1,7 @@
-"""The liveness file: a process touches it while it makes progress, and a probe looks at its age.
+"""The liveness file: a process touches it while it makes progress, and a liveness probe checks its age.
 
-When the file is old, the probe runs `python -m workers.liveness`, which fails unless Redis is away: Celery's processes wait
-for Redis, and to restart them would not bring it back.
+When the file is old, the probe runs `python -m workers.liveness`, which fails unless Redis is unavailable: Celery's processes
+wait for Redis, and restarting them would not help.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How each process of the service is started: the one place for its command line.
+"""The command lines of the service's processes.
 
-`pipeline up` starts these commands itself; `pipeline worker`, `api`, `beat` and `watch` replace their own process by them, in
-Compose and in Kubernetes. Nothing heavy is imported here.
+`pipeline up` starts these commands as child processes; `pipeline worker`, `api`, `beat` and `watch`, which Compose and
+Kubernetes run, exec them. This module must import quickly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WorkerKind:
 
 WORKERS = {
     "stages": WorkerKind(tuple(stage_queues()), 4),
-    # A delivery mostly waits for its subscriber, and is bound by the call's own deadline: threads are enough.
+    # A delivery mostly waits for its subscriber, and its call has a deadline: threads are enough.
     "hooks": WorkerKind((HOOKS,), 32, "threads"),
     # Advancing a run mostly waits for the database.
     "flows": WorkerKind((FLOWS,), 8, "threads"),
@@ -36,7 +36,7 @@ WORKERS = {
 
 API_WORKERS = 2
 API_THREADS = 8
-"""Threads of each API process for requests; every follower of a log holds another one beside them."""
+"""Threads of each API process for requests; each log follower takes an additional one."""
 
 
 def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency: int = 0) -> list[str]:
@@ -53,7 +53,7 @@ def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency
 
 
 def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
-    """The command of the API, on an address (`HOST:PORT`) or a socket that is handed down (`fd://NUMBER`)."""
+    """The command of the API. `bind` is an address (`HOST:PORT`) or an inherited socket (`fd://NUMBER`)."""
     return python(
         "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--worker-class=gthread",
         f"--threads={API_THREADS + log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
@@ -64,7 +64,7 @@ def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
 
 
 def beat(schedule: str) -> list[str]:
-    """The command of beat, which keeps the times of the last ticks in the file `schedule`."""
+    """The command of beat, which stores the times of the last ticks in the file `schedule`."""
     return celery("beat", f"--schedule={schedule}")
 
 

@@ -1,5 +1,5 @@
-"""Publish wake-ups (`pipeline_core.database.wakeups`) as Celery messages, best effort: what cannot be sent because Redis is
-away, a tick finds in the database and sends later.
+"""Publish wake-ups (`pipeline_core.database.wakeups`) as Celery messages, best effort: while Redis is unavailable they are
+dropped, and a tick finds the due work in the database and publishes it later.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, CLEAN_UP_JOB, DELIVER, FLOWS, HELP_SCHEDULES, HOOKS, TICKS
 
 TIMEOUT_SECONDS = 1.0
-"""How long a Redis that is there and does not answer is waited for."""
+"""How long to wait for a Redis that accepts connections and does not answer."""
 
 HELP_SECONDS = 5.0
-"""After so many seconds a request for help with schedules expires."""
+"""The expiry of a request to help with due schedules, in seconds."""
 
 
 def install(*, consumes: bool = False) -> None:
@@ -58,7 +58,7 @@ def publish(noted: Sequence[Wakeup]) -> None:
 
 
 def send(wakeup: Wakeup) -> None:
-    """Send one wake-up. Raises what kombu and redis raise when Redis is away."""
+    """Send one wake-up. Raises what kombu and redis raise when Redis is unavailable."""
     match wakeup:
         case StepDue(job_id, epoch, stage, parked_epoch):
             parked = () if parked_epoch is None else chain.take_parked(job_id, parked_epoch)
@@ -75,5 +75,5 @@ def send(wakeup: Wakeup) -> None:
         case FlowDue(flow_id):
             app.send_task(ADMIT_RUNS, (flow_id,), queue=FLOWS)
         case SchedulesDue():
-            # A later helper would find nothing left to do.
+            # A worker that gets the message later would find nothing left to do.
             app.send_task(HELP_SCHEDULES, queue=FLOWS, expires=HELP_SECONDS)

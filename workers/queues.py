@@ -1,4 +1,4 @@
-"""How many messages wait in the queues, in Redis."""
+"""The lengths of the queues in Redis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.names import queues
 
 
 def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
-    """Messages that wait in each of these queues, or in all. Raises RedisError."""
+    """How many messages wait in each of these queues, or in each queue. Raises RedisError."""
     chosen = queues() if names is None else names
     pipe = patient_redis().pipeline(transaction=False)
     for name in chosen:
@@ -20,5 +20,5 @@ def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
 
 
 def depths() -> Queues:
-    """The messages that wait in each queue, and those that workers have taken and not acknowledged. Raises RedisError."""
+    """How many messages wait in each queue, and how many workers have taken and not acknowledged. Raises RedisError."""
     return Queues(lengths(), int(patient_redis().hlen(f"{settings().redis_prefix}unacked")))

@@ -16,7 +16,7 @@ from workers import publish
 @setup_logging.connect
 def _configure_logging(**_: Any) -> None:
     log.configure(settings())
-    # Celery writes two lines for each task; the tasks log what they did themselves.
+    # Celery logs two lines per task; the tasks log their results themselves.
     for name in ("celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -1,7 +1,7 @@
 """The watcher: follows the cluster and observes the jobs that changed there. `python -m workers.watch`.
 
-Several can run; the one that holds the lease `watcher` watches, the others wait for the lease. The reconcile tick observes
-what a watch misses.
+Several can run; the process that holds the lease `watcher` is active, the others stand by. The reconcile tick observes what a
+watch misses.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def watch(stop: threading.Event, owner: str) -> None:
-    """Follow the cluster whenever the lease is free, until `stop` is set."""
+    """Follow the cluster whenever this process can get the lease, until `stop` is set."""
     while not stop.is_set():
         liveness.touch()
         try:
@@ -64,7 +64,7 @@ def watch(stop: threading.Event, owner: str) -> None:
 
 
 def follow(stop: threading.Event, owner: str) -> None:
-    """Observe jobs that change while the lease lasts."""
+    """Observe jobs that change, for as long as the lease is held."""
     lost = threading.Event()
 
     def renew() -> None:

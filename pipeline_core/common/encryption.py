@@ -15,7 +15,7 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> str:
-    """What was given to `encrypt`, under any of the keys. Raises ConfigurationError when none of them fits."""
+    """The plain text of what `encrypt` returned, by any of the keys. Raises ConfigurationError when none of them fits."""
     try:
         return _cipher().decrypt(token.encode()).decode()
     except InvalidToken:

@@ -1,10 +1,10 @@
-"""Failpoints: deliberate failures at named points, with which tests show that nothing is lost there. Off unless configured.
+"""Failpoints: deliberate failures at named points, for tests that nothing is lost there. Off unless configured.
 
 `PIPELINE_FAILPOINT` lists failures as `point[@label...]:action[:times]`, separated by commas; it is read when the process
-starts. A failure happens when the point is reached with all of its labels. The actions are `exit` (the process ends as by
-`kill -9`), `kill` (its whole process group does), `raise`, and `sleep=SECONDS`. Each happens `times` times (default: once) over
+starts. A failure happens when the point is reached with all of its labels. The actions are `exit` (end the process like
+`kill -9`), `kill` (its whole process group), `raise`, and `sleep=SECONDS`. Each happens `times` times (default: once) over
 all processes and their restarts: each time creates a file in `PIPELINE_FAILPOINT_DIR`. Operators do not set these variables,
-so they are not among the settings.
+so they are not settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ EXIT_CODE = 70
 
 
 class Point(StrEnum):
-    """Points where a failure can be planned. Each lies between two actions that have to agree whatever happens between them."""
+    """Points where a failure can be configured. Each lies between two actions that must stay consistent if the process dies
+    between them."""
 
     STAGE_CLAIMED = "stage.claimed"
     """The lease is taken, no plugin is called yet. Labels of the stage's points: the stage, the job's name."""
@@ -36,9 +37,9 @@ class Point(StrEnum):
     STAGE_SENT = "stage.sent"
     """The rest of the chain is on its way, this message is not acknowledged. Labels: the stage."""
     GATE_ANSWERED = "gate.answered"
-    """One gate has answered, the next is not asked, and nothing is written down. Labels: the gate's key, the job's name."""
+    """One gate has answered, nothing is written, the next is not called. Labels: the gate's key, the job's name."""
     GATE_WRITTEN = "gate.written"
-    """What one gate has said is written down, the next is not asked. Labels: the job's name."""
+    """One gate's answer is written, the next gate is not called. Labels: the job's name."""
     CHAIN_PARKING = "chain.parking"
     """The job is suspended, its chain is not parked. Labels of this and the next: the job's name."""
     CHAIN_PARKED = "chain.parked"
@@ -46,33 +47,33 @@ class Point(StrEnum):
     CHAIN_TAKEN = "chain.taken"
     """A resumed job's chain is taken out of Redis, and not sent."""
     CLUSTER_OBSERVED = "cluster.observed"
-    """The cluster has told of a job, nothing of it is written down."""
+    """The cluster has returned an observation of a job, which is not written."""
     CLUSTER_CLEARED = "cluster.cleared"
-    """Nothing of an ended job is left in the cluster, the record does not know."""
+    """Nothing of an ended job is left in the cluster, which is not written."""
     HOOK_CLAIMED = "hook.claimed"
-    """The delivery's lease is taken, the subscriber is not told. Labels of the hooks' points: the state that it tells of."""
+    """The delivery's lease is taken, no request is sent. Labels of the hooks' points: the state in the event or alert."""
     HOOK_ANSWERED = "hook.answered"
-    """The subscriber has answered, nothing is written down."""
+    """The subscriber has answered, nothing is written."""
     HOOK_FINISHED = "hook.finished"
-    """The answer is written down, the message is not acknowledged."""
+    """The answer is written, the message is not acknowledged."""
     RUN_ADVANCING = "run.advancing"
-    """A step of a run is written down, in a transaction that has not committed. Labels of the runs' points: the flow's name."""
+    """The progress of a run is written, in a transaction that has not committed. Labels of the runs' points: the flow's name."""
     RUN_ADVANCED = "run.advanced"
-    """The step has committed; what it owes is not carried out."""
+    """The progress of a run has committed; its pending task attempts are not submitted or stopped."""
     TASK_SUBMITTING = "task.submitting"
-    """The job of a task is written down, in a transaction that has not committed. Labels of the tasks' points: the task."""
+    """The job of a task is written, in a transaction that has not committed. Labels of the tasks' points: the task."""
     TASK_SUBMITTED = "task.submitted"
     """The job of a task has been submitted; other tasks are not yet."""
     TASK_STOPPED = "task.stopped"
-    """The job of a task has been stopped; its run does not know."""
+    """The job of a task has been stopped; this is not written in its run."""
     WAKEUPS_NOTED = "wakeups.noted"
     """A transaction has committed, its wake-ups are not published. Labels: the stages of steps, the classes of other wake-ups."""
     TICK_FOUND = "tick.found"
     """A tick has found what is due and published none of it. Labels: the tick's name."""
     SCHEDULE_MADE = "schedule.made"
-    """Runs of schedules are written down, in a transaction that has not committed."""
+    """Runs of schedules are written, in a transaction that has not committed."""
     BACKFILL_MADE = "backfill.made"
-    """Runs of a backfill are written down, in a transaction that has not committed."""
+    """Runs of a backfill are written, in a transaction that has not committed."""
 
 
 class FailpointReached(Exception):
@@ -89,14 +90,14 @@ class _Planned:
 
 
 def reach(point: Point, *labels: str) -> None:
-    """Say that this point is reached. Does nothing unless a failure is planned for it."""
+    """Mark that this point is reached. Does nothing unless a failure is configured for it."""
     for planned in _plan:
         if planned.point is point and planned.labels.issubset(labels) and _take(planned, labels):
             _act(planned.action)
 
 
 def parse(text: str) -> tuple[_Planned, ...]:
-    """The failures that the text plans. Raises ConfigurationError."""
+    """The failures in a value of PIPELINE_FAILPOINT. Raises ConfigurationError."""
     return tuple(_parse(entry.strip()) for entry in text.split(",") if entry.strip())
 
 
@@ -142,7 +143,7 @@ def _configured(environment: Mapping[str, str]) -> tuple[tuple[_Planned, ...], P
     directory = environment.get("PIPELINE_FAILPOINT_DIR", "")
     if plan and not directory:
         raise ConfigurationError(
-            "PIPELINE_FAILPOINT is set, and PIPELINE_FAILPOINT_DIR, where what happened is kept, is not"
+            "PIPELINE_FAILPOINT is set, but not PIPELINE_FAILPOINT_DIR, where each failure that happens creates a file"
         )
     return plan, Path(directory)
 

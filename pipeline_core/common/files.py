@@ -1,4 +1,4 @@
-"""Writing files whole or not at all. Bare standard library: the supervisors of the local cluster load it."""
+"""Write files atomically and durably. Standard library only: the supervisors of the local cluster import it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def write_durably(directory: str, name: str, data: bytes) -> None:
-    """Write or replace a file: it has all of the data, also after a power failure, or is what it was. Raises OSError."""
+    """Write or replace a file atomically and durably: it has all of the data, or its old content. Raises OSError."""
     draft = os.path.join(directory, f".{name}.{os.urandom(6).hex()}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -36,7 +36,7 @@ def write_durably(directory: str, name: str, data: bytes) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Have the names of a directory's files on disk. Raises OSError."""
+    """Flush a directory's entries to disk (fsync). Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

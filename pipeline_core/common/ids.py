@@ -13,7 +13,7 @@ def new_job_id(moment: datetime) -> str:
 
 
 def new_delivery_id(moment: datetime) -> str:
-    """An ID for a delivery created at this moment; it serves as `webhook-id`."""
+    """An ID for a delivery created at this moment; it is also the `webhook-id`."""
     return _new_id("d", moment)
 
 

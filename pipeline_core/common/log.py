@@ -1,6 +1,6 @@
 """Structured logs: one event per line, with the ids of the request and the job that caused it.
 
-Whoever begins a piece of work binds its ids with `structlog.contextvars`; every line below carries them.
+Code that begins a request or a task binds its ids with `structlog.contextvars`; every later line of it contains them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pipeline_core.settings import Settings
 
 
 def configure(settings: Settings) -> None:
-    """Send all log lines of this process to standard error, in the form and from the level that the settings say."""
+    """Write all log lines of this process to standard error, with the format and level of the settings."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[Any] = (
-        # Neither form shows the variables of a failed call: they may hold tokens and passwords.
+        # Neither format shows local variables of tracebacks: they may contain tokens and passwords.
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if settings.log_format == "console"
         else [
@@ -47,5 +47,5 @@ def configure(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # It tells of its dialect on every look at the schema's revision.
+    # Alembic logs its dialect each time the schema's revision is read.
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""Connections to Redis. All of the service's are made here, except Celery's own.
+"""Connections to Redis: all of the service's, except Celery's own.
 
-Redis is a help and no condition: what cannot be done while it is away is left undone, or done later. Whoever works so asks
-`outage()` first, so that one failure spares all others in the process the wait.
+The service works without Redis: what cannot be done while it is unavailable is skipped, or done later. Best-effort callers
+check `outage()` first, so that after one failure the others in the process do not wait for the time-out too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ QUICK_SECONDS = 0.5
 PATIENT_SECONDS = 2.0
 """How long `patient_redis` and `answers` wait for an answer."""
 PAUSE_SECONDS = 2.0
-"""For so long after a failure Redis counts as away."""
+"""How long Redis counts as unavailable after a failure."""
 
 
 def connect(url: str, seconds: float) -> Redis:
-    """A client that waits so long for a connection and for each answer, and tries a broken connection once more."""
+    """A client with this time-out for connecting and for each answer; it retries once after a broken connection."""
     return Redis.from_url(
         url,
         socket_timeout=seconds,
@@ -46,18 +46,18 @@ def _close(client: Redis | None) -> None:
 
 @part(close=_close)
 def quick_redis() -> Redis | None:
-    """The client for what goes on without Redis, such as counting; None when no Redis is configured."""
+    """The client, with a short time-out, for what can be skipped, such as counting; None when no Redis is configured."""
     return connect(settings().redis_url, QUICK_SECONDS) if settings().redis_url else None
 
 
 @part(close=Redis.close)
 def patient_redis() -> Redis:
-    """The client for what is worth a wait, such as parked chains and the lengths of queues."""
+    """The client, with a longer time-out, for what should not be skipped, such as parked chains and the lengths of queues."""
     return connect(settings().redis_url, PATIENT_SECONDS)
 
 
 def answers(url: str, seconds: float = PATIENT_SECONDS) -> bool:
-    """Whether a Redis is there and answers a ping."""
+    """Whether the Redis at this URL answers a ping."""
     return error_of(url, seconds) is None
 
 
@@ -72,18 +72,18 @@ def error_of(url: str, seconds: float = PATIENT_SECONDS) -> Exception | None:
 
 
 class Outage:
-    """Whether Redis was away a moment ago."""
+    """Whether Redis was unavailable a moment ago."""
 
     def __init__(self) -> None:
         self._until = 0.0
 
     @property
     def present(self) -> bool:
-        """Whether a request to Redis failed less than PAUSE_SECONDS ago, so that none should be tried now."""
+        """Whether a request to Redis failed less than PAUSE_SECONDS ago, so that none should be made now."""
         return time.monotonic() < self._until
 
     def begin(self, consequence: str, error: Exception) -> None:
-        """Note that a request failed, and log what is not done now."""
+        """Record that a request failed, and log its consequence."""
         self._until = time.monotonic() + PAUSE_SECONDS
         log.warning(f"{consequence}: Redis is unavailable", error=str(error))
 

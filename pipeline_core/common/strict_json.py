@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it, and as the rest of the service can hold it: what users and plugins send is read alike."""
+"""Strict JSON (RFC 8259) without values that the service cannot store, for the bodies that users and plugins send."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _QUOTED = 60
 
 
 class NotStrict(ValueError):
-    """What is wrong, as the end of a sentence that begins with what was read ("The body …")."""
+    """The document is not strict JSON. The message is a predicate to put after a subject ("The body …")."""
 
 
 def parse(raw: bytes) -> Any:
-    """The document in `raw`, its keys in their order.
+    """The document in `raw`, with the keys in their order.
 
-    Raises NotStrict unless it is UTF-8 and JSON, without NaN and infinities, without a key that an object has twice,
+    Raises NotStrict unless it is UTF-8 and JSON, without NaN and infinities, without duplicate keys in an object,
     without NUL and unpaired surrogates (PostgreSQL stores neither), and at most MAX_DEPTH levels deep.
     """
     try:
@@ -35,9 +35,9 @@ def parse(raw: bytes) -> Any:
     except NotStrict:
         raise
     except ValueError as error:
-        # Python's own refusal of integers with thousands of digits.
+        # Python refuses to parse integers with thousands of digits.
         raise NotStrict("has a number with more digits than the service can hold") from error
-    # Only an escape can bring in a NUL or half a pair, and only so many brackets can nest too deeply.
+    # Only an escape can contain a NUL or an unpaired surrogate, and nesting too deeply takes more than MAX_DEPTH brackets.
     if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:
         _check(document)
     return document

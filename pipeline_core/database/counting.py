@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-COUNTED = 10_000
-"""Beyond this many, a list's total is not exact."""
+EXACT_UP_TO = 10_000
+"""A list's total is exact up to this number of rows."""
 
 
-def count_up_to(session: Session, query: Select[Any], most: int = COUNTED) -> int:
-    """How many rows `query` gives; `most` + 1 when there are more than `most`."""
-    rows = query.order_by(None).limit(most + 1).subquery()
+def count_up_to(session: Session, query: Select[Any], limit: int = EXACT_UP_TO) -> int:
+    """How many rows `query` returns; `limit` + 1 when there are more than `limit`."""
+    rows = query.order_by(None).limit(limit + 1).subquery()
     return session.execute(select(func.count()).select_from(rows)).scalar_one()

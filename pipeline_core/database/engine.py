@@ -1,4 +1,4 @@
-"""One engine per process, and the transactions that all work is done in."""
+"""One engine per process, and transactions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PING_AFTER_SECONDS = 1.0
 _USED_AT = "used_at"
 
 to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-"""How documents are written: compact, and with the keys in the order that they came in."""
+"""Serializes documents: compact, with the keys in their original order."""
 
 
 @part(close=Engine.dispose)
@@ -51,9 +51,9 @@ def engine() -> Engine:
 
 
 def make_engine(url: str, **options: Any) -> Engine:
-    """An engine with the connection settings that every part of the service uses."""
+    """An engine with the service's connection settings."""
     engine = create_engine(
-        # A plain `postgresql://` would mean another driver to SQLAlchemy.
+        # SQLAlchemy takes a plain `postgresql://` for another driver.
         make_url(url).set(drivername="postgresql+psycopg2"),
         json_serializer=to_json,
         connect_args={
@@ -77,10 +77,10 @@ def make_engine(url: str, **options: Any) -> Engine:
 
 
 def _ping_when_idle(engine: Engine) -> None:
-    """Ask a connection that was idle for a while whether it is alive, and take another if not.
+    """Ping a connection that was idle for PING_AFTER_SECONDS when it is checked out, and replace it if it is broken.
 
-    One that has just been used is not asked each time: it would cost a round trip for every transaction. Should its
-    server have gone this very moment, the transaction raises Unavailable.
+    A connection that has just been used is not pinged: that would cost a round trip per transaction. If its server has
+    gone in that time, the transaction raises Unavailable.
     """
 
     @event.listens_for(engine, "checkin")
@@ -102,7 +102,7 @@ def transaction() -> Iterator[Session]:
     """A session in a transaction: committed at the end of the block, rolled back when it raises.
 
     The wake-ups noted with `wakeups.after_commit` are published once the commit has succeeded. Raises Unavailable when the
-    database is away, and Contended when it chose this transaction to give way; nothing of the block is kept then.
+    database is unavailable, and Contended after a deadlock or serialization failure; nothing of the block is kept then.
     """
     with _own_errors(), Session(engine(), expire_on_commit=False) as session, session.begin():
         yield session
@@ -111,12 +111,12 @@ def transaction() -> Iterator[Session]:
 
 @contextmanager
 def connected() -> Iterator[Connection]:
-    """A connection in a transaction, without a session: for statements that are on every request's way.
+    """A connection in a transaction, without a session: for statements that every request executes.
 
     Raises what `transaction` raises.
     """
-    # Not in autocommit, which would save two round trips: SQLAlchemy sets it back as the connection returns to the pool, and
-    # loses the connection's place there when its server has gone meanwhile.
+    # Not with autocommit, which would save two round trips: SQLAlchemy resets it when the connection returns to the pool, and
+    # if the server has gone meanwhile, the pool loses a slot.
     with _own_errors(), engine().begin() as connection:
         yield connection
 
@@ -130,15 +130,15 @@ def _own_errors() -> Iterator[None]:
     except DBAPIError as error:
         if _code(error) == _LOCK_TIMEOUT:
             raise Unavailable("Others have held for too long what this has to change; try again later.") from error
-        if is_away(error):
+        if is_unavailable(error):
             raise Unavailable("The database is away; try again later.") from error
-        if gave_way(error):
-            raise Contended("Others were at work on the same; try again.", retry_after=1) from error
+        if is_contention(error):
+            raise Contended(retry_after=1) from error
         raise
 
 
-def is_away(error: DBAPIError) -> bool:
-    """Whether the database could not be reached or did not answer in time, as against a statement that it refused."""
+def is_unavailable(error: DBAPIError) -> bool:
+    """Whether the database could not be reached or did not answer in time; not whether it rejected a statement."""
     if error.connection_invalidated:
         return True
     code = _code(error)
@@ -147,8 +147,8 @@ def is_away(error: DBAPIError) -> bool:
     return isinstance(error, OperationalError | InterfaceError) and (not code or code.startswith(kinds))
 
 
-def gave_way(error: DBAPIError) -> bool:
-    """Whether PostgreSQL ended the transaction for others' sake: a deadlock, or no serial order."""
+def is_contention(error: DBAPIError) -> bool:
+    """Whether PostgreSQL aborted the transaction because of concurrent ones: a deadlock or a serialization failure."""
     return _code(error) in ("40P01", "40001")
 
 
@@ -162,4 +162,4 @@ def _code(error: DBAPIError) -> str:
 again_if_contended = retry(
     retry=retry_if_exception_type(Contended), stop=stop_after_attempt(4), wait=wait_random(0.0, 0.1), reraise=True
 )
-"""For functions that are one transaction and nothing else: they run again when they gave way to others."""
+"""Decorator that retries a function after Contended. Only for functions that are one transaction and nothing else."""

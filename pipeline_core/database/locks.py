@@ -1,4 +1,4 @@
-"""Locks and leases in the database, by name: locks until the end of a transaction, leases of roles for some seconds."""
+"""Named locks and leases in the database: advisory locks for a transaction, leases for some seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline_core.database.models import Lease
 
 
 class Lock(IntEnum):
-    """Advisory locks of PostgreSQL. A value is any number that nothing else uses in this database."""
+    """Advisory locks of PostgreSQL. The values are arbitrary; nothing else in this database may use them."""
 
     MIGRATIONS = 7420931
     """Upgrade the schema."""
@@ -32,7 +32,7 @@ def lock(session: Session | Connection, name: Lock) -> None:
 
 
 def hold(name: str, owner: str, seconds: float) -> bool:
-    """Take the lease of a role, or renew it, for so many seconds; whether `owner` has it now. Raises Unavailable."""
+    """Take or renew the lease `name` for so many seconds. Returns whether `owner` holds it. Raises Unavailable."""
     until = func.now() + timedelta(seconds=seconds)
     with transaction() as session:
         held = session.execute(
@@ -49,6 +49,6 @@ def hold(name: str, owner: str, seconds: float) -> bool:
 
 
 def release(name: str, owner: str) -> None:
-    """Give the lease up before its time, if `owner` has it. Raises Unavailable."""
+    """Release the lease before it expires, if `owner` holds it. Raises Unavailable."""
     with transaction() as session:
         session.execute(delete(Lease).where(Lease.name == name, Lease.owner == owner))

@@ -1,4 +1,4 @@
-"""Brings a database's schema up to what this code expects."""
+"""Migrate a database's schema to the revision that this code expects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def current(connection: Connection) -> str | None:
 
 
 def revision_of(url: str) -> str | None:
-    """The same of the database at `url`."""
+    """The revision that the database at `url` is at; None for an empty one."""
     engine = make_engine(url, pool_size=1)
     try:
         with engine.connect() as connection:
@@ -47,18 +47,18 @@ def revision_of(url: str) -> str | None:
 
 
 def is_newer(revision: str | None) -> bool:
-    """Whether a later version than this one has upgraded the database: this one does not know the revision.
+    """Whether a later version of the service has upgraded the database: this one does not know the revision.
 
-    A migration leaves the schema fit for the version before it too, which goes on until it is replaced.
+    Migrations are compatible with the version before them, whose processes run until they are replaced.
     """
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     return revision is not None and revision not in known
 
 
 def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> None:
-    """Run the migrations that the database at `url` lacks, all in one transaction; none is fine.
+    """Run the migrations that the database at `url` lacks, if any, all in one transaction.
 
-    `later` is a folder of migrations beyond those of this version, for trying one before it is part of a release.
+    `later` is a folder with additional migrations, to try one before it is part of a release.
     """
     engine = make_engine(url, pool_size=1)
     try:
@@ -71,7 +71,7 @@ def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> N
 
 
 def make_revision(url: str, message: str) -> None:
-    """Write a migration from what the models say and the database at `url` lacks; for developers."""
+    """Generate a migration from the difference between the models and the database at `url`; for developers."""
     engine = make_engine(url, pool_size=1)
     with engine.begin() as connection:
         command.revision(_config(connection), message, autogenerate=True)

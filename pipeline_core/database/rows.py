@@ -1,4 +1,4 @@
-"""Rows of several tables that one statement inserts: a round trip for each of them would cost more than the rows do."""
+"""Insert rows into several tables by one statement, which saves a round trip per table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline_core.database.models.base import Base, table
 
 
 def inserting(model: type[Base]) -> Insert:
-    """Insert one row, whose values are parameters by names of their own (`parameters`)."""
+    """An INSERT of one row, whose bound parameters have names that are unique to the table (see `parameters`)."""
     columns = table(model).columns
     return insert(table(model)).values(
         {name: bindparam(parameter, type_=columns[name].type) for name, (parameter, _) in _columns(model).items()}
@@ -21,13 +21,13 @@ def inserting(model: type[Base]) -> Insert:
 
 
 def parameters(model: type[Base], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of `inserting`, from values by column; the others have the model's default, or are null."""
+    """The parameters of `inserting`, from values by column; other columns have the model's default, or are null."""
     return {parameter: values.get(name, default) for name, (parameter, default) in _columns(model).items()}
 
 
 @cache
 def _columns(model: type[Base]) -> dict[str, tuple[str, Any]]:
-    """By column, all but a serial one: the parameter's name and the value where none is given."""
+    """Each column except a serial one, with its parameter's name and default value."""
     rows = table(model)
     return {
         column.name: (f"{rows.name}_{column.name}", getattr(column.default, "arg", None))

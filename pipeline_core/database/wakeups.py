@@ -1,7 +1,7 @@
 """Wake-ups: notes to publish a message once a transaction has committed.
 
-They are hints: the database says what is due, and a tick finds whatever a lost message would have started. This module knows
-what to publish but not how: `workers` registers the publisher.
+They are hints: the database says what is due, and a tick finds due work whose message was lost. This module knows what to
+publish but not how: `workers` registers the publisher.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FlowDue:
 
 @dataclass(frozen=True, slots=True)
 class SchedulesDue:
-    """More runs of schedules are due than one worker makes in good time: another one may help."""
+    """More runs of schedules are due than one worker can create in time: another worker should help."""
 
 
 Wakeup = StepDue | DeliveryDue | CleanupDue | RunDue | FlowDue | SchedulesDue
@@ -71,8 +71,8 @@ def _publisher() -> Publisher | None:
 
 
 def publish_with(publisher: Publisher | None) -> None:
-    """Publish this process's wake-ups with `publisher` from now on, or not at all. It must not raise when its broker is
-    away."""
+    """Publish this process's wake-ups with `publisher` from now on; None discards them. It must not raise when its broker is
+    unavailable."""
     give(_publisher, publisher)
 
 
@@ -82,7 +82,7 @@ def after_commit(session: Session, wakeup: Wakeup) -> None:
 
 
 def publish_noted(session: Session) -> None:
-    """Hand the noted wake-ups to the publisher."""
+    """Pass the noted wake-ups to the publisher."""
     noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
     publish = _publisher()
     if noted and publish:

@@ -1,4 +1,4 @@
-"""A feature as a client registers it: checked values, and names that have a meaning of their own."""
+"""A feature as a client registers it: checked values, and reserved words."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipeline_core.selectors import Selector
 from pipeline_core.validation.texts import shown
 
 EVERYONE = "all"
-"""Stands for every author where features are listed, so that no feature and no author may be called so."""
+"""Means all authors when features are listed; reserved, so no feature and no author may have this name."""
 
 SECRET_SET = "set"
-"""What answers show in place of a secret. Sent back, it means the one that is stored."""
+"""The placeholder for a secret in responses. In a request it means to keep the stored secret."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PluginDefinition:
-    """`selector` is the JSON as given, None for none; `effective` is merged with the feature's."""
+    """A plugin of a feature. `selector` is the JSON as given, None for none; `effective` is merged with the feature's."""
 
     type: PluginType
     address: str
@@ -32,13 +32,13 @@ class PluginDefinition:
     failure_policy: FailurePolicy
 
     def key(self, feature: str, author: str) -> str:
-        """What the plugin is known by, once it is part of this feature."""
+        """The plugin's key as part of this feature."""
         return f"{self.type}.{feature}.{author}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureDefinition:
-    """`authorization` and `signing_secret` are empty for none, `SECRET_SET` for the stored one, or in clear."""
+    """A feature. `authorization` and `signing_secret` are empty for none, SECRET_SET to keep the stored one, or plain text."""
 
     name: str
     author: str
@@ -52,7 +52,7 @@ class FeatureDefinition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PluginOrder:
-    """Which plugin is to run before which, by their keys; both are of this type."""
+    """A request that the plugin `before` is called before the plugin `after`; these are keys of plugins of this type."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""The rows of plugins: their order, and their deliveries when they are replaced or deleted."""
+"""The rows of plugins: replacing and ordering them, and what happens to their deliveries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pipeline_core.plugins.network import origin
 from pipeline_core.plugins.types import PluginType
 
 Numbered = Row[Plugin, Feature, int]
-"""A plugin, its feature, and its sequence: from 1 within its type, disabled ones counted."""
+"""A plugin, its feature, and its sequence: from 1 within its type, including disabled plugins."""
 
 
 def numbered() -> Select[Plugin, Feature, int]:
-    """All plugins with their sequence, in the order of registration; to be narrowed."""
+    """A query of all plugins with their sequence, in the order of registration; add filters as needed."""
     ranks = select(
         Plugin.id,
         func.row_number().over(partition_by=Plugin.type, order_by=(Plugin.position, Plugin.id)).label("sequence"),
@@ -34,7 +34,7 @@ def numbered() -> Select[Plugin, Feature, int]:
 
 
 def replace(session: Session, feature: Feature, definitions: Collection[PluginDefinition], now: datetime) -> None:
-    """Give the feature these plugins and no others. One of a type that it had keeps its place, a new one comes last."""
+    """Replace the feature's plugins by these. A plugin of a type that the feature had keeps its position, a new one is last."""
     former = {plugin.type: plugin for plugin in session.scalars(select(Plugin).where(Plugin.feature_id == feature.id))}
     session.execute(delete(Plugin).where(Plugin.feature_id == feature.id))
     session.expire(feature, ["plugins"])
@@ -80,7 +80,7 @@ def keys_in_order(session: Session, type: PluginType) -> list[str]:
 
 
 def payload(row: Numbered) -> dict[str, Any]:
-    """What is shown of a plugin."""
+    """A plugin as the API shows it."""
     plugin, feature, sequence = row
     return {
         "key": plugin.key,
@@ -121,7 +121,7 @@ def _last_position(session: Session, type: PluginType) -> int:
 
 
 def _readdress_deliveries(session: Session, renamed: Mapping[str, str]) -> None:
-    """A key contains the author's name: where that changed, the plugin's deliveries get the new key."""
+    """Update the key in plugins' deliveries: a key contains the author's name, which may have changed."""
     for old, new in renamed.items():
         if old != new:
             session.execute(

@@ -1,7 +1,7 @@
-"""Registering, switching, ordering, deleting and showing features and plugins.
+"""Register, switch, order, delete and show features and plugins.
 
-Every change takes the registry's row first, so that changes come one after the other, and raises its version when it
-changed anything. Privileges are the caller's to check; who owns a feature is checked here.
+Every change locks the registry's row first, so that changes are serialized, and increments its version if it changed
+anything. The caller checks privileges; this module checks the ownership of features.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from pipeline_core.validation.texts import shown, storable
 
 
 def require_owner(session: Session, name: object, actor: Actor) -> None:
-    """Raises Forbidden when there is a feature of that name, and it is someone else's."""
-    _refuse_strangers(_find(session, name), actor)
+    """Raises Forbidden when there is a feature of that name that belongs to someone else."""
+    _check_owner(_find(session, name), actor)
 
 
 def register(session: Session, definition: FeatureDefinition, actor: Actor) -> None:
-    """Register a feature, or put it in the place of the one of that name.
+    """Register a feature, or replace the one of that name.
 
-    Raises Forbidden when the name is someone else's, and WrongParameter when a stored secret is meant and there is none, or
-    when it would be used for an origin that it was not given for; then nothing of it is kept.
+    Raises Forbidden when the name belongs to someone else, and WrongParameter when a stored secret is to be kept and there is
+    none, or it would be sent to an origin that it was not given for; then nothing is changed.
     """
     registry = _lock(session)
     moment = now()
     feature = _find(session, definition.name)
-    _refuse_strangers(feature, actor)
+    _check_owner(feature, actor)
     former = plugins.origins(session, feature) if feature else frozenset()
-    _require_kept("authorization", definition.authorization, feature.authorization if feature else "")
-    _require_kept("signingSecret", definition.signing_secret, feature.signing_secret if feature else "")
+    _require_stored("authorization", definition.authorization, feature.authorization if feature else "")
+    _require_stored("signingSecret", definition.signing_secret, feature.signing_secret if feature else "")
     _require_known_origins("authorization", definition.authorization, definition, former)
     _require_known_origins("signingSecret", definition.signing_secret, definition, former)
     before = detail(session, feature.name) if feature else None
     if feature is None:
         feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=moment)
         session.add(feature)
-    _describe(feature, definition, moment)
+    _update(feature, definition, moment)
     session.flush()
     plugins.replace(session, feature, definition.plugins, moment)
     registry.version += 1
@@ -67,7 +67,7 @@ def register(session: Session, definition: FeatureDefinition, actor: Actor) -> N
 
 
 def switch(session: Session, name: str, enabled: bool, actor: Actor) -> None:
-    """Turn a feature on or off; one that is so already stays as it is. Raises NotFound and Forbidden."""
+    """Enable or disable a feature; does nothing when it is already. Raises NotFound and Forbidden."""
     registry = _lock(session)
     feature = _own(session, name, actor)
     if feature.enabled is enabled:
@@ -91,7 +91,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
 
 
 def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
-    """Let one plugin run before another of its type: unless it does already, it moves to just before that one.
+    """Have one plugin called before another of its type: unless it is already, move it to just before that one.
 
     Raises WrongParameter when one is of another type, NotFound, and Forbidden when an own-only actor moves another's.
     """
@@ -123,7 +123,7 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
 
 
 def detail(session: Session, name: str) -> dict[str, Any]:
-    """What is shown of a feature. Raises NotFound."""
+    """A feature as the API shows it. Raises NotFound."""
     feature = _find(session, name)
     if feature is None:
         raise _no_feature(name)
@@ -131,7 +131,7 @@ def detail(session: Session, name: str) -> dict[str, Any]:
 
 
 def listing(session: Session, author: str) -> list[dict[str, Any]]:
-    """The features of an author, or of `all`, by name; no such author has none."""
+    """The features of an author, or of `all` authors, by name; an empty list for an unknown author."""
     query = select(Feature).order_by(Feature.name.collate("C"))
     if author.casefold() != EVERYONE:
         if not storable(author):
@@ -141,7 +141,7 @@ def listing(session: Session, author: str) -> list[dict[str, Any]]:
 
 
 def plugin_detail(session: Session, key: str) -> dict[str, Any]:
-    """What is shown of a plugin. Raises NotFound."""
+    """A plugin as the API shows it. Raises NotFound."""
     row = session.execute(plugins.numbered().where(Plugin.key == key)).one_or_none() if storable(key) else None
     if row is None:
         raise _no_plugin(key)
@@ -149,7 +149,7 @@ def plugin_detail(session: Session, key: str) -> dict[str, Any]:
 
 
 def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
-    """The plugins of a type in running order, or of `all` types by stage; disabled ones too.
+    """The plugins of a type in sequence order, or of `all` types by stage; includes disabled ones.
 
     Raises UnsupportedPluginType.
     """
@@ -160,9 +160,9 @@ def plugin_listing(session: Session, type_name: str) -> list[dict[str, Any]]:
 
 
 def rotate_secrets(session: Session, actor: Actor) -> int:
-    """Encrypt all stored secrets with the first key; how many there are. Raises ConfigurationError when one has no key.
+    """Encrypt all stored secrets with the first key. Returns how many. Raises ConfigurationError when no key decrypts one.
 
-    The version stays, since what processes have read of them is still true.
+    Does not change the registry's version: the decrypted secrets that processes have cached stay valid.
     """
     _lock(session)
     count = 0
@@ -191,11 +191,11 @@ def _own(session: Session, name: str, actor: Actor) -> Feature:
     feature = _find(session, name)
     if feature is None:
         raise _no_feature(name)
-    _refuse_strangers(feature, actor)
+    _check_owner(feature, actor)
     return feature
 
 
-def _refuse_strangers(feature: Feature | None, actor: Actor) -> None:
+def _check_owner(feature: Feature | None, actor: Actor) -> None:
     if feature and not actor.admin and feature.owner != actor.name:
         raise Forbidden(
             f"The feature {shown(feature.name)} was registered by {shown(feature.owner)}; "
@@ -203,14 +203,14 @@ def _refuse_strangers(feature: Feature | None, actor: Actor) -> None:
         )
 
 
-def _require_kept(field: str, given: str, stored: str) -> None:
+def _require_stored(field: str, given: str, stored: str) -> None:
     if given == SECRET_SET and not stored:
         problem = f'"{SECRET_SET}" stands for one that is stored, and none is; give the value itself'
         raise WrongParameter(f"{field}: {problem}", errors={field: [problem]})
 
 
 def _require_known_origins(field: str, given: str, definition: FeatureDefinition, former: Collection[str]) -> None:
-    """A stored secret was given for the origins that the feature has had: whoever names another one has to know it."""
+    """Raises WrongParameter when a stored secret would be sent to an origin other than those that it was given for."""
     if given != SECRET_SET:
         return
     for index, plugin in enumerate(definition.plugins):
@@ -222,7 +222,7 @@ def _require_known_origins(field: str, given: str, definition: FeatureDefinition
             raise WrongParameter(f"{field}: {problem}", errors={field: [problem]})
 
 
-def _describe(feature: Feature, definition: FeatureDefinition, now: datetime) -> None:
+def _update(feature: Feature, definition: FeatureDefinition, now: datetime) -> None:
     feature.author = definition.author
     feature.description = definition.description
     if definition.authorization != SECRET_SET:

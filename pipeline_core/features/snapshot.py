@@ -1,4 +1,4 @@
-"""What jobs are matched against: the plugins of all enabled features, compiled once per process and registry version."""
+"""The plugins that jobs are matched against: those of all enabled features, compiled once per process and registry version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Header = Mapping[str, Any]
 class RegisteredPlugin:
     """A plugin, ready to be matched and called.
 
-    `authorization` and `signing_secret` are in clear, empty when there are none. `selector` is the one in effect, merged
+    `authorization` and `signing_secret` are in plain text, empty when there are none. `selector` is the effective one, merged
     with the feature's. `states` are those whose events a LifeHook gets. `position` orders plugins of one type.
     """
 
@@ -46,7 +46,7 @@ class RegisteredPlugin:
     failure_policy: FailurePolicy
 
     def matches(self, header: Header) -> bool:
-        """Whether the plugin takes part in a job with this header."""
+        """Whether the plugin's selector matches a job with this header."""
         return self.matcher.matches(header)
 
     @property
@@ -64,8 +64,7 @@ class RegisteredPlugin:
 
 
 class Snapshot:
-    """Plugins as they stood at one version of the registry: those of enabled features, unless said otherwise. It never
-    changes."""
+    """The plugins at one version of the registry: those of enabled features, unless said otherwise. Immutable."""
 
     def __init__(self, version: int, plugins: Iterable[RegisteredPlugin]) -> None:
         self.version = version
@@ -78,11 +77,11 @@ class Snapshot:
         return self._by_type[type]
 
     def matching(self, type: PluginType, header: Header) -> tuple[RegisteredPlugin, ...]:
-        """The plugins of a type that take part in a job with this header, in sequence order."""
+        """The plugins of a type that match a job with this header, in sequence order."""
         return tuple(plugin for plugin in self._by_type[type] if plugin.matches(header))
 
     def subscribers(self, header: Header, state: JobState) -> tuple[RegisteredPlugin, ...]:
-        """The LifeHooks that get the event of a job with this header that is now in `state`, in sequence order."""
+        """The LifeHooks that get the event that a job with this header is now in `state`, in sequence order."""
         hooks = self._by_type[PluginType.LIFE_HOOK]
         return tuple(plugin for plugin in hooks if state in plugin.states and plugin.matches(header))
 
@@ -93,7 +92,7 @@ class Snapshot:
 
 @part
 def _latest() -> WeakKeyDictionary[Engine | Connection, Snapshot]:
-    """The snapshot that was compiled last, for each database that this process talks to."""
+    """The snapshot that was compiled last, by database."""
     return WeakKeyDictionary()
 
 
@@ -102,17 +101,17 @@ _CHANGING = "registry is changing"
 
 
 def keep_private(session: Session) -> None:
-    """Keep what `session` reads of the registry from now on out of the cache: it may never be committed."""
+    """Do not cache snapshots that `session` reads from now on: they may contain changes that are never committed."""
     session.info[_CHANGING] = True
 
 
 def current(session: Session) -> Snapshot:
-    """The registry as it stands: one small query, and a compilation only after a change."""
+    """The current snapshot: one small query, and a compilation only after a change."""
     return at(session, session.execute(_VERSION).scalar_one())
 
 
 def at(session: Session, version: int) -> Snapshot:
-    """The registry at `version`, which the caller has just read; a later one when it has changed since."""
+    """The snapshot at `version`, which the caller has just read; a later one when the registry has changed since."""
     if session.info.get(_CHANGING):
         return _compile(session)
     database = session.get_bind()
@@ -123,7 +122,7 @@ def at(session: Session, version: int) -> Snapshot:
 
 
 def with_disabled(session: Session) -> tuple[Snapshot, Snapshot]:
-    """The registry as it stands, and beside it the plugins of features that are disabled, at the same version."""
+    """The current snapshot, and a second one of the plugins of disabled features, at the same version."""
     version, rows = _read(session, true())
     return (
         Snapshot(version, [_registered(plugin, feature) for plugin, feature in rows if feature.enabled]),
@@ -137,7 +136,7 @@ def _compile(session: Session) -> Snapshot:
 
 
 def _read(session: Session, which: ColumnElement[bool]) -> tuple[int, list[tuple[Plugin, Feature]]]:
-    # Version and plugins come from one statement, so that they belong together.
+    # Version and plugins come from one statement, so that they are consistent.
     rows = session.execute(
         select(Registry.version, Plugin, Feature)
         .select_from(Registry)

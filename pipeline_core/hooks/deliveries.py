@@ -1,8 +1,7 @@
-"""Deliveries: one event, or one alert, on its way to one subscriber. How they are enqueued, which are due, and sending them
-again.
+"""Deliveries: one event, or one alert, on its way to one subscriber. Enqueue them, find due ones, list and redeliver them.
 
-An alert tells the installation's own receiver of the state of a run. It is delivered as an event is: retried, in order
-within its run, given up in the end, listed and sent again.
+An alert reports the state of a run to the installation's alert receiver. It is delivered like an event: in order within its
+run, with retries until it is exhausted, and it can be listed and redelivered.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from pipeline_core.settings import Settings, settings
 from pipeline_core.validation.texts import shown
 
 ALERTS = "alerts"
-"""What the receiver of alerts is called where a plugin's key would stand; keys of plugins have dots."""
+"""The alert receiver's name in place of a plugin key; it cannot be a plugin's key, which has dots."""
 SHARE = 200
 """Deliveries to one subscriber for which wake-ups are published at a time."""
-CLOSED = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
+REDELIVERABLE = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """The statuses from which a delivery can be sent again."""
 
 
@@ -84,9 +83,9 @@ def alert_receiver(limits: Settings) -> Endpoint | None:
 
 
 def enqueue_alert(session: Session, run_id: str, state: str, body: Mapping[str, Any], moment: datetime) -> None:
-    """Enqueue an alert that the run is now in `state`, in the transaction that brings it there.
+    """Enqueue an alert that the run is now in `state`, in the transaction that changes the state.
 
-    Once for each state of a run, however often the run comes to it; nothing when there is no receiver.
+    At most one alert is enqueued per state of a run, however often the run enters it; none without an alert receiver.
     """
     if alert_receiver(settings()) is None:
         return
@@ -109,10 +108,11 @@ def blocked() -> ColumnElement[bool]:
 
 
 def due() -> list[wakeups.DeliveryDue]:
-    """Deliveries to attempt now: due, not blocked, and of enabled subscribers. They are not due again for a while.
+    """Deliveries to attempt now: due, not blocked, and of enabled subscribers. Marks them as published, so that they are not
+    due again for PIPELINE_WAKE_AFTER_SECONDS.
 
-    Each subscriber has its own share. While its circuit is open nothing is sent to it; after the pause a single delivery
-    probes it, and the others wait.
+    Each subscriber has its own share. While its circuit is open nothing is sent to it; then a single delivery probes it,
+    and the others wait.
     """
     with transaction() as session:
         subscribers = _subscribers_with_due(session)
@@ -136,7 +136,7 @@ def _take_due(shares: Mapping[str, int]) -> list[wakeups.DeliveryDue]:
 
 
 def share(circuit: Circuit) -> int:
-    """For how many deliveries to a subscriber wake-ups may be published at a time."""
+    """How many wake-ups for deliveries to a subscriber with this circuit may be published at a time."""
     return {Circuit.CLOSED: SHARE, Circuit.HALF_OPEN: 1, Circuit.OPEN: 0}[circuit]
 
 
@@ -172,7 +172,7 @@ def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
 
 @again_if_contended
 def give_up() -> int:
-    """End the deliveries that have waited for too long, and those whose subscriber was deleted; how many."""
+    """End the deliveries that have waited for too long, and those whose subscriber was deleted. Returns how many."""
     over = Delivery.give_up_at < func.now()
     gone = and_(Delivery.plugin_key != ALERTS, ~exists().where(Plugin.key == Delivery.plugin_key))
     with transaction() as session:
@@ -273,22 +273,22 @@ def _statuses(text: str) -> list[DeliveryStatus]:
 
 
 def redeliver(session: Session, delivery_id: str, actor: Actor) -> None:
-    """Send a delivery again that was given up. Raises NotFound; Conflict for one that was not given up."""
+    """Redeliver a delivery that was given up. Raises NotFound; Conflict for one that was not given up."""
     delivery = session.execute(
         select(Delivery).where(Delivery.id == delivery_id, *_visible_to(actor)).with_for_update()
     ).scalar_one_or_none()
     if delivery is None:
         raise NotFound(f"There is no delivery {shown(delivery_id)}.")
-    if delivery.status not in CLOSED:
+    if delivery.status not in REDELIVERABLE:
         raise Conflict(
-            f"The delivery {delivery_id} is {delivery.status}; only {' or '.join(CLOSED)} ones are sent again."
+            f"The delivery {delivery_id} is {delivery.status}; only {' or '.join(REDELIVERABLE)} ones are sent again."
         )
     _send_again(session, Delivery.id == delivery_id)
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, delivery_id, before={"status": delivery.status})
 
 
 def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
-    """Send all deliveries to this subscriber again that were given up, as far as `actor` sees them; how many.
+    """Redeliver all deliveries to this subscriber that were given up and that `actor` may see. Returns how many.
 
     Raises NotFound.
     """
@@ -304,7 +304,7 @@ def _send_again(session: Session, which: ColumnElement[bool]) -> int:
     moment = now()
     rows = session.execute(
         update(Delivery)
-        .where(which, Delivery.status.in_(CLOSED))
+        .where(which, Delivery.status.in_(REDELIVERABLE))
         .values(
             status=DeliveryStatus.WAITING,
             next_at=moment,

@@ -1,4 +1,4 @@
-"""Sending one delivery: claim it, make one attempt at the subscriber, write the result."""
+"""Send one delivery: claim it, make one attempt, write the result."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class ClaimedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The result of one attempt. `pause` is in seconds, until the next, and `requested_pause` what the subscriber asked for;
-    `counted` says whether a request was made at all."""
+    """The result of one attempt. `pause` is in seconds, until the next, and `requested_pause` what the subscriber requested;
+    `counted` says whether a request was made."""
 
     status: DeliveryStatus
     answer: str
@@ -63,9 +63,9 @@ class DeliveryResult:
 
 
 def deliver(delivery_id: str, owner: str) -> DeliveryStatus | None:
-    """Make one attempt at a delivery, if it is due and not blocked; its status then, or None when there was nothing to do.
+    """Make one attempt of a delivery, if it is due and not blocked. Returns its new status, or None without an attempt.
 
-    `owner` is a name that is used once only. Raises Unavailable.
+    `owner` is a name that is unique to this call. Raises Unavailable.
     """
     delivery = claim(delivery_id, owner)
     if delivery is None:
@@ -86,7 +86,7 @@ def claim(delivery_id: str, owner: str) -> ClaimedDelivery | None:
         endpoint = _subscriber(session, key) if key else None
         if endpoint is None:
             return None
-        # The request takes at most the subscriber's time-out, and what comes before and after it is short.
+        # The request takes at most the subscriber's time-out; the statements before and after it take a moment.
         lease = timedelta(seconds=endpoint.timeout_seconds + settings().lease_seconds)
         row = session.execute(
             update(Delivery)
@@ -133,7 +133,7 @@ def _subscriber(session: Session, key: str) -> Endpoint | None:
 
 
 def _document(session: Session, event_id: int | None, alert: Any) -> tuple[dict[str, Any], str]:
-    """What is sent, and the ID of the request that led to it."""
+    """The request body as a document, and the ID of the API request that submitted the job."""
     if event_id is None:
         return {**alert, "currentTime": rfc3339(now())}, ""
     event, job = session.execute(select(Event, Job).join(Job, Job.id == Event.job_id).where(Event.id == event_id)).one()
@@ -141,7 +141,7 @@ def _document(session: Session, event_id: int | None, alert: Any) -> tuple[dict[
 
 
 def event_body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
-    """What a subscriber is sent of an event. The state is there twice, for subscribers that were written for older systems."""
+    """The request body of an event. It has the state twice, for subscribers that were written for older systems."""
     return {
         "id": event.job_id,
         "current_state": event.state,
@@ -159,7 +159,7 @@ def event_body(event: Event, job: Job, moment: datetime) -> dict[str, Any]:
 
 
 def send(delivery: ClaimedDelivery) -> DeliveryResult:
-    """Make one attempt at the subscriber."""
+    """Make one request to the subscriber."""
     pause = backoff(delivery.attempt, settings())
     try:
         reply = hook_client().call(
@@ -170,7 +170,7 @@ def send(delivery: ClaimedDelivery) -> DeliveryResult:
             deadline=time.monotonic() + delivery.endpoint.timeout_seconds,
             request_id=delivery.request_id,
         )
-        read = answers.receipt if delivery.plugin_key == ALERTS else answers.acknowledgement
+        read = answers.alert_acknowledgement if delivery.plugin_key == ALERTS else answers.acknowledgement
         return result_of(read(reply.body), pause, reply.retry_after)
     except CallFailed as failure:
         failure.cause = mask(failure.cause, delivery.endpoint.secrets)
@@ -180,10 +180,10 @@ def send(delivery: ClaimedDelivery) -> DeliveryResult:
 def result_of(
     answer: Acknowledgement | CallFailed, pause: float, requested_pause: float | None = None
 ) -> DeliveryResult:
-    """What a subscriber's answer leads to. `pause`, in seconds, is that before the next attempt, if there is one; it is longer
-    where the subscriber asked for more (`Retry-After`), as `requested_pause` or in the failure.
+    """The result of a subscriber's answer. `pause`, in seconds, is that before the next attempt, if there is one, unless the
+    subscriber requested a longer one (`Retry-After`), as `requested_pause` or in the failure.
 
-    A failure counts as `RE`, and its cause is kept as the answer. Status 410 counts as `EX`.
+    A failure counts as `RE`, and its cause is stored as the answer. Status 410 counts as `EX`.
     """
     if isinstance(answer, CallFailed):
         requested_pause = answer.retry_after
@@ -205,7 +205,7 @@ def result_of(
 
 
 def backoff(attempt: int, limits: Settings) -> float:
-    """Seconds between this attempt and the next: doubling, and with jitter, so that deliveries do not come in step."""
+    """Seconds between this attempt and the next: exponential backoff with jitter, so that retries are spread over time."""
     longest = min(limits.hook_retry_min_seconds * 2.0 ** min(attempt - 1, 32), limits.hook_retry_max_seconds)
     return longest * random.uniform(0.5, 1.0)
 
@@ -238,7 +238,7 @@ def finish(delivery: ClaimedDelivery, owner: str, result: DeliveryResult) -> Non
 
 
 def wake_next(session: Session, subject_id: str, plugin_key: str) -> None:
-    """Send the next delivery of a subject to a subscriber: the one that was blocked by the one that has ended."""
+    """Wake the subject's next delivery to a subscriber, which was blocked by the one that has ended."""
     first = (
         select(Delivery.id)
         .where(

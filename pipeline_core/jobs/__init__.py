@@ -1,13 +1,14 @@
-"""Jobs: submission, the cursor through the stages, what becomes of them in the cluster, and reading them.
+"""Jobs: submission, the cursor through the stages, observation of them in the cluster, and reading them.
 
 Read in this order:
 
 - `submission` checks a job and stores it; `lifecycle` is the one place where a job's state changes, with its event and
   deliveries; `cursor` claims and finishes the steps of the stages; `control` is stop, resume and retry.
-- `rollup` applies observations of the cluster; `replicas` is what is known of replicas, and their retries; `results` collects
-  what they left; `cleanup` deletes what is left in the cluster.
-- `queries`, `detail`, `trail`, `logs`, `feed` and `views` read jobs for the API; `explanation` says what would happen to a job.
+- `rollup` applies observations of the cluster; `replicas` is the repository of replicas, and retries them; `results` collects
+  their outputs and metrics; `cleanup` deletes what is left of a job in the cluster.
+- `queries`, `detail`, `trail`, `logs`, `feed` and `views` read jobs for the API; `explanation` says which plugins a job would
+  call.
 
 For use from outside: `submission` and `control` (API, flows), `cursor` (stage tasks), `rollup` (watcher), the `due_…`, `pending`
-and `stale` functions (ticks), `lifecycle.on_transition` (whoever wants to know of changes of jobs' states), the reading side.
+and `stale` functions (ticks), `lifecycle.on_transition` (listeners to changes of jobs' states), the reading side.
 """

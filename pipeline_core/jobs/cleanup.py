@@ -1,4 +1,4 @@
-"""Cleanup: nothing of an ended job is left in the cluster, not even what a late launch started."""
+"""Cleanup: delete all that is left of an ended job in the cluster, also what a late launch started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline_core.settings import settings
 
 @again_if_contended
 def clean_up(job_id: str) -> bool:
-    """Collect an ended job's results, then stop and delete what it has in the cluster; whether nothing of it is left.
+    """Collect an ended job's results, then stop and delete what it has in the cluster. Returns whether nothing is left.
 
     Pods that have ended are kept for PIPELINE_POD_TTL. Raises ClusterUnavailable, Unavailable.
     """
@@ -35,7 +35,7 @@ def clean_up(job_id: str) -> bool:
 
 
 def _kept_until(job_id: str) -> datetime | None:
-    """Until when the ended pods of a job are kept; None when that is over, or there are none."""
+    """Until when the ended pods of a job are kept; None when that time has passed, or pods are not kept."""
     seconds = settings().pod_ttl
     if not seconds or settings().cluster_driver != "kubernetes":
         return None
@@ -46,7 +46,8 @@ def _kept_until(job_id: str) -> datetime | None:
 
 
 def _write(job_id: str, **change: Cleanup | datetime) -> bool:
-    """Write how far a job is cleaned up, unless a launch in progress may yet start something; whether it was written."""
+    """Write these columns of a pending cleanup, unless a launch in progress may still start something. Returns whether they
+    were written."""
     with transaction() as session:
         return (
             session.execute(
@@ -77,7 +78,7 @@ def pending(limit: int) -> list[str]:
 
 
 def delete_late_launch(job_id: str) -> None:
-    """Clean up after a launch whose job was stopped meanwhile: what it has just started is deleted."""
+    """Clean up after a launch whose job was stopped meanwhile: delete what it has just started."""
     with transaction() as session:
         ended = session.execute(select(Job.finished_at).where(Job.id == job_id)).scalar_one_or_none() is not None
         session.execute(

@@ -1,6 +1,6 @@
-"""Stop, resume and retry: what a person, or the time-out of a suspension, does to a job.
+"""Stop, resume and retry: what a user, or the time-out of a suspension, does to a job.
 
-Each is one transaction on the job's locked row: of two at once one wins, and the other raises Conflict.
+Each is one transaction on the job's locked row: when two run at once, the second raises Conflict.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
 
 @again_if_contended
 def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
-    """Stop a job in any state but a final one; a stopped one stays so.
+    """Stop a job that has not ended. Does nothing when it is stopped already.
 
-    What runs in the cluster is stopped after this returns. Raises NotFound; Conflict for one that succeeded or failed.
+    What runs in the cluster is stopped after this returns. Raises NotFound; Conflict for a job that succeeded or failed.
     """
     with transaction() as session:
         job = _lock_visible(session, job_id, actor)
@@ -102,7 +102,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
 
 
 def retry(job_id: str, actor: Actor) -> str:
-    """Submit a failed or stopped job again, as a new job; the new job's ID. Raises NotFound, Conflict."""
+    """Submit a failed or stopped job again, as a new job. Returns the new job's ID. Raises NotFound, Conflict."""
     with transaction() as session:
         job = session.get(Job, job_id)
         if job is None or not actor.sees(job.user_id):
@@ -132,7 +132,7 @@ def due_suspensions(limit: int) -> list[str]:
 
 
 def end_suspension(job_id: str) -> None:
-    """End a suspension that has timed out, as its gate asked for; does nothing when someone else was first."""
+    """End a suspension that has timed out, as its `on_timeout` says. Does nothing when it has ended already."""
     with transaction() as session:
         found = session.execute(
             select(Job.on_timeout, Job.suspended_by).where(Job.id == job_id, Job.suspended_until <= func.now())
@@ -147,6 +147,6 @@ def end_suspension(job_id: str) -> None:
             case OnTimeout.RESUME:
                 resume(job_id, SYSTEM, reason=f"the suspension by {gate} has timed out", gate=gate)
             case _:
-                resume(job_id, SYSTEM, reason=f"{gate} is to be asked again", gate=gate, ask_again=True)
+                resume(job_id, SYSTEM, reason=f"{gate} asked to be called again", gate=gate, ask_again=True)
     except (Conflict, NotFound):
         return

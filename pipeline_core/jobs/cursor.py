@@ -1,7 +1,7 @@
-"""The cursor: which stage a job has to pass next, who holds that step (`claim`), and what comes of it (`finish`).
+"""The cursor: which stage a job has to pass next, which worker holds that step (`claim`), and its outcome (`finish`).
 
-A message is only a wake-up. Whoever receives one claims the step that the database says is pending; `finish` moves the
-cursor in the transaction that writes what happened, so that a message that comes twice or late finds nothing to do.
+A message is only a wake-up. The worker that receives it claims the step that the database says is pending; `finish` moves the
+cursor in the transaction that writes the outcome, so that a message that is delivered twice or late finds nothing to do.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pipeline_core.states import JobState
 _STEP = table(Step)
 _DOCUMENT = table(JobDocument)
 
-# Statements are built once: that takes as long as to execute them.
+# Statements are built once: building one takes as long as executing it.
 _HELD = (
     select(Job, Step.lease_owner)
     .join(Step, Step.job_id == Job.id)
@@ -69,12 +69,12 @@ _MOVE = (
 
 
 class LeaseLost(Exception):
-    """The job was stopped, or another worker took the step over: what this worker did must not be written."""
+    """The job was stopped, or another worker took the step over: this worker's outcome must not be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyAdvanced:
-    """Not claimed: the cursor is beyond this stage already. The rest of the chain may go on."""
+    """Not claimed: the cursor is past this stage already. The rest of the chain may continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The job is suspended; `stages` remain, to be parked under `epoch`."""
+    """The job is suspended; `stages` is the rest of the chain, to be parked under `epoch`."""
 
     epoch: int
     stages: tuple[Stage, ...]
@@ -107,7 +107,7 @@ Progress = Continue | Parked | Done
 
 @again_if_contended
 def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | AlreadyAdvanced | NotOwner:
-    """Take the lease of a step for `owner`, a name that is used once only. Raises Unavailable."""
+    """Take the lease of a step for `owner`, a name that is unique to this call. Raises Unavailable."""
     with transaction() as session:
         row = session.execute(
             _claiming(stage),
@@ -147,7 +147,7 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | Al
 
 @cache
 def _claiming(stage: Stage) -> Select[Any]:
-    """The statement that takes the lease of a step and reads all that its stage needs to know."""
+    """The statement that takes the lease of a step and reads all that its stage needs."""
     step = _STEP.c
     lease_end = func.now() + bindparam("lease", type_=Interval)
     claimed = (
@@ -196,7 +196,7 @@ def why_not_claimed(pending: tuple[int, Stage] | None, epoch: int, stage: Stage)
 
 
 def progress_of(step: ClaimedStep, outcome: Outcome, plugins: Snapshot) -> Progress:
-    """How the chain of a job goes on after this outcome of its step, with these plugins registered."""
+    """How the chain of a job continues after this outcome of its step, with these plugins registered."""
     match outcome:
         case Advance():
             return Continue(next_of(after(step.stage), plugins, step.kind, step.header))
@@ -229,9 +229,9 @@ def renew(step: ClaimedStep, entries: Sequence[TrailEntry] = ()) -> None:
 def finish(step: ClaimedStep, outcome: Outcome) -> Progress:
     """Write the outcome of a claimed step and move the cursor, in one transaction.
 
-    Raises LeaseLost when the step is no longer this owner's, and then writes nothing; Unavailable.
+    Raises LeaseLost, and writes nothing, when this owner no longer holds the step; Unavailable.
     """
-    # The job is written once, at the end, whatever is read meanwhile.
+    # Without autoflush the job is written once, at the end, and not before each query.
     with transaction() as session, session.no_autoflush:
         job = _lock(session, step)
         _write_trail(session, step, getattr(outcome, "trail", ()))
@@ -366,9 +366,9 @@ def _write_unreachable(unreachable: Mapping[str, Unreachable]) -> dict[str, Any]
 
 @again_if_contended
 def due_steps(limit: int) -> list[wakeups.StepDue]:
-    """Steps that are due and that no message seems to be on its way for; their `due_at` is put off.
+    """Steps that are due and that no message seems to be on its way for. Moves their `due_at` into the future.
 
-    Lost messages, dead workers, and plugins that are to be called again all end here. Two sweeps at once share the rows.
+    Covers lost messages, dead workers, and postponed plugin calls. Two sweeps at once get different rows (SKIP LOCKED).
     """
     wait = settings().wake_after_seconds
     due = (
@@ -384,7 +384,7 @@ def due_steps(limit: int) -> list[wakeups.StepDue]:
             .where(Step.job_id.in_(select(due.c.job_id)))
             .values(
                 publish_count=Step.publish_count + 1,
-                # Each time a little later: a backlog must not be multiplied by those who wait in it.
+                # Exponential backoff: a backlog must not be multiplied by messages for the steps that wait in it.
                 due_at=func.now() + timedelta(seconds=wait) * func.power(2, func.least(Step.publish_count, 5)),
             )
             .returning(Step.job_id, Step.epoch, Step.stage)

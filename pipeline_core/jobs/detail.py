@@ -1,4 +1,4 @@
-"""A job's detail: the job, its tasks and their replicas. Made from the database alone, so that it stays the same after
+"""A job's detail: the job, its tasks and their replicas. Built from the database alone, so that it stays the same after
 everything in the cluster was deleted."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pipeline_core.settings import settings
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role, counting, roles
 
-Left = Mapping[tuple[str, int], Mapping[str, str]]
+ResultFields = Mapping[tuple[str, int], Mapping[str, str]]
+"""What a replica's part shows of its results, by role and index."""
 
 _REPLICAS = (
     select(Replica, JobResult.output, JobResult.problem, JobResult.metrics_problem)
@@ -30,7 +31,7 @@ _REPLICAS = (
 )
 
 VERSION = "v1"
-"""Of the form of this document."""
+"""The version of this document's schema."""
 
 
 def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
@@ -46,7 +47,10 @@ def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
         documents.roles or {},
         documents.platform,
         [row.Replica for row in rows],
-        {(row.Replica.role, row.Replica.index): _left(row.output, row.problem, row.metrics_problem) for row in rows},
+        {
+            (row.Replica.role, row.Replica.index): _result_fields(row.output, row.problem, row.metrics_problem)
+            for row in rows
+        },
     )
 
 
@@ -56,11 +60,10 @@ def view(
     states: Mapping[str, str],
     platform: Mapping[str, Any] | None,
     replicas: Sequence[Replica],
-    left: Left | None = None,
+    results: ResultFields | None = None,
 ) -> dict[str, Any]:
-    """The document, from what is stored: `states` by role, and what only this kind of cluster reports, None before launch.
-
-    `replicas` are in the order of their roles and indices; `left` are their results.
+    """The document, from what is stored. `states` is by role; `platform` is what only this cluster driver reports, None
+    before launch. `replicas` are in the order of their roles and indices.
     """
     by_role: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
@@ -70,13 +73,13 @@ def view(
         "version": VERSION,
         "job": _job(job),
         "cluster": {"identity": settings().cluster_name},
-        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part, left or {}) for part in parts],
+        "tasks": [_task(_role_state(job, states.get(part[0].name)), *part, results or {}) for part in parts],
         "platformSpecificInfo": None if platform is None else _platform(job, taskset or {}, platform, parts),
     }
 
 
-def _left(output: str | None, problem: str | None, metrics_problem: str | None) -> dict[str, str]:
-    """What a replica's part shows of its results; the metrics are too large for here."""
+def _result_fields(output: str | None, problem: str | None, metrics_problem: str | None) -> dict[str, str]:
+    """What a replica's part shows of its results: not the metrics, which are too large."""
     found = {"output": output, "outputProblem": problem or None, "metricsProblem": metrics_problem or None}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -110,7 +113,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _task(
-    state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica], left: Left
+    state: ReplicaState, role: Role, document: Mapping[str, Any], replicas: Sequence[Replica], results: ResultFields
 ) -> dict[str, Any]:
     container = _main_container(document["template"])
     resources = container.get("resources") or {}
@@ -134,7 +137,7 @@ def _task(
                 "containerHostIP": replica.host_ip,
                 "exitCode": replica.exit_code,
                 "exitDiagnostics": replica.diagnostics,
-                **left.get((role.name, replica.index), {}),
+                **results.get((role.name, replica.index), {}),
             }
             for replica in replicas
         ],
@@ -142,15 +145,15 @@ def _task(
 
 
 def _main_container(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first that decides about success: decorators may have put others before it."""
+    """The first container that decides about success: decorators may have added others before it."""
     first = counting(template)[0]
     container: Mapping[str, Any] = next(c for c in template["spec"]["containers"] if c["name"] == first)
     return container
 
 
-def _role_state(job: Job, recorded: str | None) -> ReplicaState:
-    """As stored; when a stop or a failure ends a job, the roles that had not ended are stopped."""
-    state = ReplicaState(recorded or ReplicaState.WAITING)
+def _role_state(job: Job, stored: str | None) -> ReplicaState:
+    """The stored state; roles that had not ended when the job did count as stopped."""
+    state = ReplicaState(stored or ReplicaState.WAITING)
     return ReplicaState.STOPPED if JobState(job.state).final and not state.ended else state
 
 

@@ -1,5 +1,4 @@
-"""Explaining a job: which plugins would be called if it were submitted now, and why these. No plugin is called, and nothing
-is stored."""
+"""Explain a job: which plugins would be called if it were submitted now, and why. No plugin is called, nothing is stored."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ from pipeline_core.stages.names import PLUGIN_TYPE, STAGES, Stage
 from pipeline_core.states import JobState
 
 STAND_IN_ID = f"j{'0' * 26}"
-"""Has the form of a job's ID, and no job ever has it: it takes the place of the ID in the header that selectors read."""
+"""Has the form of a job ID, but no job ever gets it: the placeholder for the ID in the header that selectors read."""
 
-_NOTE = "A submission is given an ID of its own; a selector that looks at jobID may decide otherwise about that."
+_NOTE = "A submission gets an ID of its own; a selector with a condition on jobID may decide differently for it."
 
 _SEVERAL: Mapping[Stage, str] = {
     Stage.FACTORS: "asked side by side; what they say is joined in this order",
@@ -64,7 +63,7 @@ class ExplainedPlugin:
 class ExplainedStage:
     """A stage, with all plugins of its type in sequence order.
 
-    `reached` says whether the job comes to it, as long as plugins let it pass; `fails`, whether the job fails here.
+    `reached` says whether the job gets to it if all gates let it pass; `fails`, whether the job fails here.
     """
 
     stage: Stage
@@ -109,7 +108,7 @@ class JobExplanation:
 
 
 def explain(session: Session, submission: Submission, actor: Actor) -> JobExplanation:
-    """The explanation by the present registry. Raises Forbidden when the actor may not submit for this user."""
+    """The explanation by the current registry. Raises Forbidden when the actor may not submit for this user."""
     submission.require_user(actor)
     return explanation(submission, *snapshot.with_disabled(session))
 
@@ -176,7 +175,7 @@ def _hooks(header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> 
 
 
 def _all(type: PluginType, header: Mapping[str, Any], plugins: Snapshot, disabled: Snapshot) -> list[ExplainedPlugin]:
-    """The plugins of a type in sequence order, with what by itself keeps each from running."""
+    """The plugins of a type in sequence order, each with its own reasons against being called."""
     ordered = sorted([*plugins.of(type), *disabled.of(type)], key=lambda plugin: plugin.position)
     return [
         _candidate(plugin, sequence, header, enabled=plugins.get(plugin.key) is not None)

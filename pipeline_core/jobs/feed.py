@@ -1,8 +1,8 @@
-"""The feed: all events of all jobs in one order, for those who prefer to pull.
+"""The feed: all events of all jobs in one order, for clients that poll.
 
-Events' IDs are drawn before their transactions commit, and these commit in any order: who continued from the highest
-ID seen would miss what commits late. So the place in the feed, `position`, is given only to events that are committed,
-by the readers, one after the other. A higher position is never visible before a lower one.
+Events get their IDs before their transactions commit, and these commit in any order: a client that continued from the highest
+ID seen would miss events that commit late. So the place in the feed, `position`, is assigned only to committed events,
+by the readers, one reader at a time. A higher position is never visible before a lower one.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from pipeline_core.database.models import POSITIONS, Event, Job
 from pipeline_core.jobs import views
 
 PLACED_AT_ONCE = 2_000
-"""Events that one reader gives their positions; more are left to the next."""
+"""How many events one reader assigns positions to, at most; the rest is left to the next reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Some of the feed, in order. `next` is the `after` of what comes then."""
+    """A page of the feed, in order. `next` is the `after` of the next page."""
 
     events: Sequence[Mapping[str, Any]]
     next: int
 
 
 def read(actor: Actor, *, after: int, limit: int) -> Feed:
-    """The events that come after the position `after` (0: from the beginning) and are this actor's business.
+    """The events after the position `after` (0: from the beginning) that this actor may see.
 
-    Whatever was committed before the call is in the feed, unless very many events had no position yet: then a part of
-    them is, and the rest for the next calls. Raises Unavailable.
+    All events committed before the call are in the feed, unless more than PLACED_AT_ONCE had no position yet: the next
+    calls return the rest. Raises Unavailable.
     """
-    # In a transaction of its own, so that readers do not wait for each other's reading.
+    # In a transaction of its own, so that the lock is released before the page is read.
     with transaction() as session:
         place(session)
     with transaction() as session:
-        # All up to here are committed, so what the second statement sees beyond it is for the next call.
+        # All positions up to `top` are committed; those that the second statement sees beyond it are for the next call.
         top = session.execute(select(func.max(Event.position))).scalar_one() or 0
         query = (
             select(Event, Job.name, Job.kind, Job.user_id, Job.namespace)
@@ -54,20 +54,20 @@ def read(actor: Actor, *, after: int, limit: int) -> Feed:
         if actor.own_only:
             query = query.where(Job.user_id == actor.name)
         rows = session.execute(query).all()
-    # A page that is not full has seen everything up to the top, though others' events are not shown.
+    # A page that is not full has covered everything up to `top`, also events that this actor may not see.
     return Feed([_view(row) for row in rows], rows[-1].Event.position if len(rows) == limit else max(after, top))
 
 
 def place(session: Session) -> None:
-    """Give events that are committed and have no position yet the next ones.
+    """Assign the next positions to committed events that have none, in the order of their IDs.
 
-    The order is that of their IDs. Those of a job's events are drawn under the lock on the job, so they go as its
-    sequence goes, and none is committed before those ahead of it.
+    A job's events get their IDs under the lock on the job, so their order is that of `sequence`, and none is committed
+    before an earlier one.
     """
     waiting = select(Event.id).where(Event.position.is_(None)).order_by(Event.id)
     if session.execute(waiting.limit(1)).first() is None:
         return
-    # A statement that begins once the lock is held sees all that earlier holders have placed.
+    # A statement that begins once the lock is held sees all positions that earlier holders assigned.
     lock(session, Lock.FEED)
     unplaced = waiting.limit(PLACED_AT_ONCE).cte("unplaced").prefix_with("MATERIALIZED")
     placed = select(unplaced.c.id, POSITIONS.next_value().label("position")).cte("placed")

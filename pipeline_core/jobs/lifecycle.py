@@ -1,4 +1,4 @@
-"""Changing a job's state: the one place where states change, events are written and deliveries are enqueued."""
+"""Change a job's state: the only module that changes states, writes events and enqueues deliveries of events."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ Listener = Callable[[Session, Job, datetime], None]
 
 @part
 def listeners() -> tuple[Listener, ...]:
-    """What this process calls after a change of a job's state."""
+    """The listeners that this process calls after a change of a job's state."""
     return ()
 
 
 def on_transition(listener: Listener) -> None:
     """Call `listener(session, job, moment)` after each change of a job's state, in the transaction that makes it.
 
-    For a process's start: from then on, and in this process only. To register a listener again changes nothing.
+    Call it when a process starts; it holds for this process only. Registering a listener again changes nothing.
     """
     if listener not in listeners():
         give(listeners, (*listeners(), listener))
@@ -58,8 +58,8 @@ def on_transition(listener: Listener) -> None:
 def lock(session: Session, job_id: str) -> Job:
     """The job, locked until the transaction's end. `cursor` and `rollup` lock jobs by statements of their own.
 
-    Rows that only refer to the job can be written meanwhile: a worker that holds its step and writes its trail must not
-    wait for one that holds the job and waits for the step. Raises NotFound when there is no such job.
+    Rows with a foreign key to the job can be written meanwhile. Otherwise a worker that has locked the step and writes the
+    trail would deadlock with one that has locked the job and waits for the step. Raises NotFound.
     """
     job = session.execute(_LOCK, {"of_job": job_id}).scalar_one_or_none()
     if job is None:
@@ -94,7 +94,7 @@ def create(
 def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, delay: float | None = None) -> None:
     """Make this stage the job's next step. If its wake-up is lost, a tick finds the row.
 
-    With a `delay`, in seconds, nobody is woken for it, and nobody may claim it before.
+    With a `delay`, in seconds, the step cannot be claimed before, and is published by the tick.
     """
     session.execute(_INSERT_STEP, _step(job, stage, moment, delay))
 
@@ -122,11 +122,11 @@ def transition(
     actor: str = "",
     moment: datetime | None = None,
 ) -> None:
-    """Change the state of a locked job, with all that belongs to the change, in the caller's transaction.
+    """Change the state of a locked job in the caller's transaction.
 
-    That is the event, a delivery for each subscriber, and what the listeners do (`on_transition`). A final state also
-    removes the step, makes every older message void by the epoch, and requests the cleanup of the cluster where the job
-    may have reached it. Raises ValueError for a change that no rule allows.
+    Writes the event, enqueues a delivery for each subscriber, and calls the listeners (`on_transition`). A final state also
+    removes the step, invalidates older messages by a new epoch, and requests the cleanup if the job may have reached the
+    cluster. Raises ValueError for a change that TRANSITIONS does not allow.
     """
     moment = moment or now()
     previous = JobState(job.state)
@@ -153,9 +153,9 @@ def transition(
 
 
 def remove_step(session: Session, job: Job) -> None:
-    """Remove the job's step, and make void by the epoch whatever is still on its way for it.
+    """Remove the job's step, and invalidate its messages and leases by a new epoch.
 
-    In the cluster a job has no step. A launch in progress may yet start something there, until its lease ends; the cleanup
+    A job in the cluster has no step. A launch in progress may still start something there until its lease ends; the cleanup
     waits for that.
     """
     job.epoch += 1
@@ -181,7 +181,7 @@ def _event(job: Job, *, previous: str, actor: str, moment: datetime) -> dict[str
 def _enqueue_deliveries(
     session: Session, job: Job, header: Mapping[str, Any] | None, event_id: int, version: int, moment: datetime
 ) -> None:
-    """A delivery of the job's newest event for each subscriber that matches at this moment."""
+    """Enqueue a delivery of the job's newest event for each subscriber that matches now."""
     plugins = snapshot.at(session, version)
     if not plugins.of(PluginType.LIFE_HOOK):
         return

@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 
 def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
     """Raises NotFound when there is no such job, no such task in its TaskSet, or no such replica of the task; Expired
-    when its logs were kept for long enough."""
+    when its logs were deleted because they were older than PIPELINE_LOG_DAYS."""
     pruned = visible(session, job_id, actor, Job.logs_pruned_at).logs_pruned_at
     if pruned is not None:
         raise Expired(f'The logs of job "{job_id}" expired on {rfc3339(pruned)}.')
@@ -35,9 +35,9 @@ def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
 
 
 def lines(job_id: str, query: LogQuery) -> Iterator[str]:
-    """The lines by time, each with its newline; `source | ` before each when they may come from several replicas.
+    """The lines by time, each with its newline, prefixed with `source | ` when they may come from several replicas.
 
-    A followed log ends with the job, or with the task or replica of the query; an empty text keeps the connection alive.
+    A followed log ends with the job, or with the task or replica of the query; empty strings keep the connection alive.
     Raises NoSuchAttempt and ClusterUnavailable, at the first line at the latest.
     """
     merged = None
@@ -52,7 +52,7 @@ def lines(job_id: str, query: LogQuery) -> Iterator[str]:
 
 
 def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:
-    """A function that says whether no replica attempt will begin after those that a query finds now.
+    """A function that returns whether no further replica attempt can begin that the query would include.
 
     It reads the database at most once in POLL_SECONDS.
     """
@@ -64,12 +64,13 @@ def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:
             return False
         checked_at = time.monotonic()
         with transaction() as session:
-            return not _may_come(session, job_id, query)
+            return not _may_begin(session, job_id, query)
 
     return check_now
 
 
-def _may_come(session: Session, job_id: str, query: LogQuery) -> bool:
+def _may_begin(session: Session, job_id: str, query: LogQuery) -> bool:
+    """Whether another replica attempt can begin that the query would include."""
     job = session.get(Job, job_id)
     if job is None or JobState(job.state).final:
         return False

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from ulid import base32
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.database.counting import COUNTED, count_up_to
+from pipeline_core.database.counting import EXACT_UP_TO, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
 from pipeline_core.jobs.views import LIST_COLUMNS
@@ -21,14 +21,14 @@ from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
 
 CLOCK_SLACK = timedelta(minutes=1)
-"""How far the time in a job's ID may be from its `created_at`, which another machine's clock may have set."""
+"""How far the time in a job's ID may differ from its `created_at`, which another machine's clock may have set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """Which jobs are wanted. An empty field leaves that open; within a field, any of its values will do.
+    """Which jobs to find. A job matches if it matches every field that is not empty, by any of the field's values.
 
-    `start_at` and `end_at` bound the time of submission, whole seconds, both inclusive.
+    `start_at` and `end_at` bound the time of submission, in whole seconds, both inclusive.
     """
 
     users: Sequence[str] = ()
@@ -43,20 +43,20 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How many there are; at least so many unless `exact`."""
+    """How many there are; a lower bound unless `exact`."""
 
     count: int
     exact: bool = True
 
     @classmethod
     def of(cls, counted: int) -> Total:
-        """What `count_up_to` came to."""
-        return cls(min(counted, COUNTED), counted <= COUNTED)
+        """The total from the result of `count_up_to`."""
+        return cls(min(counted, EXACT_UP_TO), counted <= EXACT_UP_TO)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of a list. `last` is the ID to go on after; None at the end."""
+    """One page of a list. `last` is the ID to continue after; None on the last page."""
 
     jobs: Sequence[Row[Any]]
     total: Total
@@ -76,14 +76,14 @@ def listing(
 ) -> Listing:
     """A page of jobs in the order of their submission, which is that of their IDs.
 
-    Either `offset` skips jobs, or `after` names the last job of the page before: only that stays fast far down. `total`
-    is what that page's listing said, so that it is not counted again.
+    Either `offset` skips jobs, or `after` is the ID of the previous page's last job: only that is fast for late pages.
+    `total` is the previous page's total, so that it is not counted again.
     """
     found = _matching(select(*LIST_COLUMNS), chosen, actor)
     if after is not None:
         found = found.where(Job.id > after if ascending else Job.id < after)
     order = Job.id.asc() if ascending else Job.id.desc()
-    # One more than wanted shows whether there are more.
+    # One row more than the limit shows whether there is another page.
     rows = session.execute(found.order_by(order).offset(offset or None).limit(limit + 1)).all()
     jobs, more = rows[:limit], len(rows) > limit
     if total is None:
@@ -99,7 +99,7 @@ def count(session: Session, chosen: JobFilter, actor: Actor) -> int:
 
 
 def visible(session: Session, job_id: str, actor: Actor, *columns: Any) -> Row[Any]:
-    """These columns of one job. Raises NotFound when there is none, or it is none of this actor's business."""
+    """These columns of one job. Raises NotFound when there is none, or this actor may not see it."""
     row = session.execute(select(Job.user_id, *columns).where(Job.id == job_id)).one_or_none()
     if row is None or not actor.sees(row.user_id):
         raise NotFound(f"There is no job {shown(job_id)}.")
@@ -113,7 +113,7 @@ def submitted(session: Session, job_id: str, actor: Actor) -> Any:
 
 
 def taskset(session: Session, job_id: str, actor: Actor) -> Any:
-    """The TaskSet as it stands now. Raises NotFound before there is one."""
+    """The current TaskSet. Raises NotFound before there is one."""
     state = visible(session, job_id, actor, Job.state).state
     document = session.scalar(select(JobDocument.taskset).where(JobDocument.job_id == job_id))
     if document is None:
@@ -143,7 +143,7 @@ def _conditions(chosen: JobFilter, actor: Actor) -> list[ColumnElement[bool]]:
         conditions.append(Job.user_id == actor.name)
     if chosen.name_prefix:
         conditions.append(Job.name.startswith(chosen.name_prefix, autoescape=True))
-    # The IDs' own time finds the range by index; the column then says exactly.
+    # The time in the IDs finds the range by index; `created_at` then filters exactly.
     if chosen.start_at:
         conditions += [Job.id >= _first_id(chosen.start_at - CLOCK_SLACK), Job.created_at >= chosen.start_at]
     if chosen.end_at:
@@ -153,6 +153,6 @@ def _conditions(chosen: JobFilter, actor: Actor) -> list[ColumnElement[bool]]:
 
 
 def _first_id(moment: datetime) -> str:
-    """What no ID made at `moment` or later is below. A ULID begins with 48 bits of milliseconds since 1970."""
+    """A lower bound of the IDs created at `moment` or later. A ULID begins with 48 bits of milliseconds since 1970."""
     milliseconds = min(max(int(moment.timestamp() * 1000), 0), 2**48 - 1)
     return f"j{base32.encode_timestamp(milliseconds.to_bytes(6)).lower()}"

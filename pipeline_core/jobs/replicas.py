@@ -1,7 +1,7 @@
-"""Replicas: what is known of them, how an observation changes that, and their retries.
+"""Replicas: reading and writing their rows, merging observations into them, and their retries.
 
-Reading and writing is for many jobs at once. A role's `retryPolicy` says how often, and after what delay, a failed replica is
-attempted again.
+Rows are read and written for many jobs at once. A role's `retryPolicy` says how often, and after what delay, a failed replica
+is retried.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS = list(_REPLICA.columns)
 
 
 def _rows(name: str, *columns: Column[Any]) -> Any:
-    """The rows of a JSON array that is given as the parameter `rows`: one statement for however many."""
+    """The rows of a JSON array that is passed as the parameter `rows`: one statement for any number of rows."""
     types = [Column(column.name, column.type) for column in columns]
     found = func.json_to_recordset(bindparam("rows", type_=JSON)).table_valued(*types, name=name)
     return found.render_derived(with_types=True)
@@ -61,19 +61,19 @@ _KNOWN = (
     .outerjoin(_REPLICA, _REPLICA.c.job_id == _DOCUMENT.c.job_id)
     .where(_DOCUMENT.c.job_id.in_(bindparam("job_ids", expanding=True)))
 )
-"""Of each job one row for each of its replicas, or one without a replica. The documents are read once per job."""
+"""For each job one row per replica, or one row without a replica; the documents repeat in each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownReplicas:
-    """What is known of a job's replicas: the roles' states, the platform's own information, each one's latest attempt."""
+    """What is stored of a job's replicas: the roles' states, what only this cluster driver reports, and the latest attempts."""
 
     roles: Mapping[str, ReplicaState]
     platform: Mapping[str, Any] | None
     reports: dict[tuple[str, int], ReplicaReport]
 
     def merge(self, observation: Observation) -> list[ReplicaReport]:
-        """Take over what is newer in the observation; the reports that changed."""
+        """Update the reports from those that are newer in the observation. Returns the reports that changed."""
         newer = [one for one in observation.replicas if is_newer(one, self.reports.get((one.role, one.index)))]
         changed = [one for one in newer if self.reports.get((one.role, one.index)) != one]
         self.reports.update({(one.role, one.index): one for one in newer})
@@ -81,10 +81,10 @@ class KnownReplicas:
 
 
 def is_newer(report: ReplicaReport, known: ReplicaReport | None) -> bool:
-    """Whether a report takes the place of the known one: observations come in any order, and states never go back.
+    """Whether a report replaces the known one: observations arrive in any order, and states never go back.
 
-    A later attempt takes the place of an earlier one. Within an attempt a state takes the place of an equal or earlier one,
-    and nothing takes the place of an end.
+    A later attempt replaces an earlier one. Within an attempt a state replaces an equal or earlier one, and nothing replaces
+    a final state.
     """
     if known is None or report.attempt > known.attempt:
         return True
@@ -94,7 +94,7 @@ def is_newer(report: ReplicaReport, known: ReplicaReport | None) -> bool:
 
 
 def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]:
-    """What is known of the replicas of these jobs."""
+    """What is stored of the replicas of these jobs, by job."""
     found: dict[str, KnownReplicas] = {}
     for job_id, roles, platform, *replica in session.execute(_KNOWN, {"job_ids": list(job_ids)}):
         if job_id not in found:
@@ -114,7 +114,7 @@ def write(session: Session, changed: Mapping[str, Collection[ReplicaReport]]) ->
 
 
 def write_documents(session: Session, changes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write changes of jobs' `roles` and `platform`; what is not among a job's changes stays."""
+    """Write changes of jobs' `roles` and `platform`; a column that is not among a job's changes keeps its value."""
     rows = [{"job_id": job_id, **change} for job_id, change in changes.items() if change]
     if rows:
         session.execute(_UPDATE, {"rows": rows})
@@ -135,7 +135,7 @@ def _row(job_id: str, report: ReplicaReport) -> dict[str, Any]:
 
 
 def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:
-    """A replica's state as it counts for its role: one that failed and will be retried is still running."""
+    """A replica's state as it counts for its role: a failed replica that will be retried counts as running."""
     if report is None:
         return ReplicaState.WAITING
     if report.state is ReplicaState.FAILED and role.retry.allows(report.attempt):
@@ -146,7 +146,7 @@ def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:
 def next_retry_at(document: Mapping[str, Any], reports: Reports, states: Mapping[str, ReplicaState]) -> datetime | None:
     """When the next retry of a failed replica is due; None when there is none.
 
-    `states` are the roles' states: replicas of a role that has ended are not refailed.
+    `states` are the roles' states: replicas of a role that has ended are not retried.
     """
     roles = {role.name: role for role in roles_of(document)}
     times = [
@@ -175,9 +175,9 @@ def due_retries(limit: int) -> list[str]:
 
 
 def begin_retries(job_id: str) -> LaunchRequest | None:
-    """Begin the next attempt of each replica whose retry is due: the launch to request, None when there is nothing to do.
+    """Begin the next attempt of each replica whose retry is due. Returns the launch to request; None when nothing is due.
 
-    The intent is committed first: whoever finds it, and the cluster without those attempts, launches them.
+    The attempts are committed before they are launched: if the worker dies between, `missing_attempts` finds them.
     """
     with transaction() as session:
         job = lifecycle.lock(session, job_id)
@@ -206,7 +206,7 @@ def begin_retries(job_id: str) -> LaunchRequest | None:
 
 
 def missing_attempts(session: Session, job: Job, observation: Observation) -> LaunchRequest | None:
-    """The launch to request when the cluster does not know of an attempt that was begun; else None."""
+    """The launch to request when the cluster lacks a replica attempt that was begun; else None."""
     observed = {(report.role, report.index): report.attempt for report in observation.replicas}
     rows = session.scalars(select(Replica).where(Replica.job_id == job.id, Replica.state == ReplicaState.WAITING)).all()
     if all(observed.get((row.role, row.index), -1) >= row.attempt for row in rows):

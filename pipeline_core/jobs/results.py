@@ -1,4 +1,4 @@
-"""Results: what the replicas of a job left, collected from the cluster once they have ended, and kept with the job."""
+"""Results: outputs and metrics of a job's replicas, collected from the cluster once they have ended, and stored with the job."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from pipeline_core.taskset.results import MAX_METRICS, METRICS_FILE, InvalidResu
 Results = tuple[JobResult, ...]
 
 MAX_JOB_METRICS = 32 * MAX_METRICS
-"""Bytes of the metrics of all replicas of a job together."""
+"""Limit of the metrics of all replicas of a job together, in bytes."""
 
 
 def get(job_id: str) -> Results:
-    """The results of an ended job's replicas, but for those that left none: as kept, or else collected from the cluster.
+    """The results of an ended job's replicas that left any: the stored ones, or else collected from the cluster.
 
     Harmless at any time, for any job. Raises ClusterUnavailable, Unavailable.
     """
     # A cleanup may collect them and clear the cluster between the first query and the collection.
-    return _kept(job_id) or collect(job_id) or _kept(job_id)
+    return _stored(job_id) or collect(job_id) or _stored(job_id)
 
 
-def _kept(job_id: str) -> Results:
+def _stored(job_id: str) -> Results:
     with transaction() as session:
         return read(session, [job_id]).get(job_id, ())
 
 
 @again_if_contended
 def collect(job_id: str) -> Results:
-    """Collect an ended job's results from the cluster, and keep them; what is kept already stays as it is.
+    """Collect an ended job's results from the cluster and store them; results that are stored already are not replaced.
 
-    Costs nothing in the database when there is nothing. Raises ClusterUnavailable, Unavailable.
+    Does not touch the database when there are none. Raises ClusterUnavailable, Unavailable.
     """
     rows = [row(job_id, result) for result in _within_bounds(cluster().results(job_id))]
     if not rows:
         return ()
     with transaction() as session:
-        # A job that is deleted meanwhile takes its results along.
+        # The job may have been deleted meanwhile, and its results with it.
         job = session.scalar(select(Job.id).where(Job.id == job_id).with_for_update(read=True, key_share=True))
         if job is None:
             return ()
@@ -57,7 +57,7 @@ def collect(job_id: str) -> Results:
 
 
 def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
-    """The kept results of each of these jobs, by role and index; jobs without any are left out."""
+    """The stored results of each of these jobs, ordered by role and index; jobs without results are left out."""
     found: dict[str, list[JobResult]] = defaultdict(list)
     query = select(JobResult).where(JobResult.job_id.in_(job_ids))
     for result in session.scalars(query.order_by(JobResult.job_id, JobResult.role, JobResult.index)):
@@ -66,7 +66,7 @@ def read(session: Session, job_ids: Collection[str]) -> Mapping[str, Results]:
 
 
 def _within_bounds(found: Iterable[ReplicaResult]) -> Iterator[ReplicaResult]:
-    """The results, without the metrics of those that exceed MAX_JOB_METRICS."""
+    """The results, without the metrics of those with which the job exceeds MAX_JOB_METRICS."""
     left = MAX_JOB_METRICS
     for result in found:
         left -= len(result.metrics or b"")
@@ -78,7 +78,7 @@ def _within_bounds(found: Iterable[ReplicaResult]) -> Iterator[ReplicaResult]:
 
 
 def row(job_id: str, result: ReplicaResult) -> dict[str, Any]:
-    """How a result is kept: as read, or with the reason why it cannot be read."""
+    """A result as a row of `job_results`: its parsed output and metrics, or why they cannot be parsed."""
     output, problem = None, result.output_problem
     metrics, metrics_problem = None, result.metrics_problem
     try:

@@ -1,4 +1,4 @@
-"""The roll-up: from what a cluster reports of replicas to the states of roles and of the job, and the events that follow."""
+"""The roll-up: derive the states of roles and of the job from what a cluster reports of replicas, and write them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _DOCUMENT = table(JobDocument)
 class Decision:
     """What follows for a job from its replicas.
 
-    `state` is the final state that it reaches, None while it goes on; with `next_attempt` the whole TaskSet is launched again
+    `state` is the final state that it reaches, None while it continues; with `next_attempt` the whole TaskSet is launched again
     instead of failing. `started_at` is the first start of a replica, `finished_at` the last end. `unneeded` are replicas that a
-    decided role no longer needs. `retry_at` is when the next retry of a replica is due.
+    role no longer needs because its verdict is final. `retry_at` is when the next retry of a replica is due.
     """
 
     state: JobState | None = None
@@ -76,7 +76,7 @@ def decide(document: Mapping[str, Any], reports: Reports, result: RollUp, attemp
 
 
 def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
-    """The first failed replica by the order of roles and by index: its exit code and log are the job's."""
+    """The first failed replica by the order of roles and by index: the job takes over its exit code and diagnostics."""
     order = {role.name: place for place, role in enumerate(roles_of(document))}
     failed = [report for report in reports if report.state is ReplicaState.FAILED]
     return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
@@ -91,7 +91,7 @@ def _failure_reason(failed: ReplicaReport | None) -> str:
 
 @again_if_contended
 def observe(job_id: str) -> None:
-    """Ask the cluster for an observation of a job, and apply it. Harmless at any time, for any job.
+    """Get an observation of a job from the cluster, and apply it. Harmless at any time, for any job.
 
     Raises ClusterUnavailable, Unavailable.
     """
@@ -122,12 +122,12 @@ def observe(job_id: str) -> None:
 
 
 def _is_running(observation: Observation | None) -> bool:
-    """Whether something of an ended job runs: a late launch, whose worker died before it found the job stopped."""
+    """Whether something of an ended job runs: a late launch whose worker died before it noticed that the job was stopped."""
     return observation is not None and any(not replica.state.ended for replica in observation.replicas)
 
 
 def _lost(session: Session, job: Job) -> Observation:
-    """The observation of a job that the cluster does not know: its replicas were deleted behind the service's back."""
+    """The observation of a job that is missing in the cluster: its replicas were deleted there by someone else."""
     reports = replicas.read(session, [job.id])[job.id].reports
     return Observation(
         job.id,
@@ -142,9 +142,9 @@ def _lost(session: Session, job: Job) -> Observation:
 
 
 def apply_cached_observations(job_ids: Collection[str]) -> list[str]:
-    """Apply what the cluster's watch has cached of these jobs; those of which it has nothing, which are to be observed.
+    """Apply what the cluster's watch has cached of these jobs. Returns the jobs without a cached observation, to be observed.
 
-    All in one transaction: a roll-up costs little, and a transaction much. Raises ClusterUnavailable, Unavailable.
+    Uses one transaction for all: a roll-up is cheap compared to a transaction. Raises ClusterUnavailable, Unavailable.
     """
     cached = {job_id: found for job_id in job_ids if (found := cluster().cached_observation(job_id))}
     if cached:
@@ -155,9 +155,9 @@ def apply_cached_observations(job_ids: Collection[str]) -> list[str]:
 
 @again_if_contended
 def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, ...]]:
-    """Apply observations of many jobs; the unneeded replicas of each.
+    """Apply observations of many jobs. Returns the unneeded replicas of each.
 
-    `last_observed_at` stays: what a watch has missed, the reconcile tick finds all the same.
+    Does not change `last_observed_at`, so that the reconcile tick still finds what a watch has missed.
     """
     with transaction() as session:
         launched = (
@@ -199,7 +199,7 @@ def apply(
 ) -> tuple[ReplicaKey, ...]:
     """Write an observation of a locked job, with the states that follow from it.
 
-    The replicas that a decided role no longer needs, for the caller to delete once the transaction has committed.
+    Returns the unneeded replicas, for the caller to delete once the transaction has committed.
     """
     known = replicas.read(session, [job.id])[job.id]
     replicas.write(session, {job.id: known.merge(observation)})
@@ -211,7 +211,7 @@ def apply(
 
 
 def _changes(known: KnownReplicas, result: RollUp, observation: Observation) -> dict[str, Any]:
-    """What is new beside the replicas."""
+    """Which columns of the job's documents the observation changes: `roles`, `platform`, both or none."""
     return {
         **({"roles": dict(result.roles)} if result.roles != known.roles else {}),
         **({"platform": dict(observation.platform)} if observation.platform not in ({}, known.platform) else {}),
@@ -259,7 +259,7 @@ def _write_decision(
 
 
 def _enqueue_next_attempt(session: Session, job: Job, document: Mapping[str, Any], reason: str) -> None:
-    """Enqueue another launch of the whole TaskSet, after its policy's delay. The job keeps its state meanwhile."""
+    """Enqueue another launch of the whole TaskSet, after the delay of its retry policy. The job keeps its state meanwhile."""
     delay = retry_policy(document).delay
     job.attempt += 1
     job.retried += 1
@@ -278,13 +278,13 @@ def retry_replicas(job_id: str) -> None:
 
 
 def delete_replicas(session: Session, job: Job) -> None:
-    """Delete what is known of the replicas, before those of another job attempt."""
+    """Delete the rows of the replicas, before another job attempt writes its own."""
     session.execute(delete(Replica).where(Replica.job_id == job.id))
     session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(roles=None))
 
 
 def stop_replicas(session: Session, job: Job) -> None:
-    """Mark the replicas as stopped that have not ended, when the job ends."""
+    """Mark the replicas that have not ended as stopped."""
     session.execute(
         update(Replica)
         .where(Replica.job_id == job.id, Replica.state.in_([state for state in ReplicaState if not state.ended]))
@@ -293,7 +293,7 @@ def stop_replicas(session: Session, job: Job) -> None:
 
 
 def stale(older_than: datetime, limit: int) -> list[str]:
-    """Launched jobs that were last observed before that time, the longest ago first."""
+    """Launched jobs that were last observed before that time, oldest observation first."""
     with transaction() as session:
         return list(
             session.execute(

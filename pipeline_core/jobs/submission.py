@@ -1,4 +1,4 @@
-"""Submission: a job is checked as a whole, then stored with its first event and its first step."""
+"""Submission: check a job as a whole, then store it with its first event and its first step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipeline_core.taskset.schema import allowed_namespace
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """A job that was checked and may be stored. `namespace` is where its pods will run, as far as is known yet."""
+    """A job that was checked and may be stored. Its pods run in `namespace`, unless a translator names another."""
 
     user_id: str
     name: str
@@ -63,9 +63,9 @@ class Submission:
     def of_taskset(
         cls, taskset: Mapping[str, Any], *, user_id: str, name: str, header: Mapping[str, Any]
     ) -> Submission:
-        """A job of the service's own, of a TaskSet that keeps to the schema, in the default namespace.
+        """A job that the service itself submits, from a TaskSet that conforms to the schema, in the default namespace.
 
-        Raises WrongParameter when this installation does not run such a one.
+        Raises WrongParameter when this installation does not run such a TaskSet.
         """
         schema.check_size(taskset)
         check_submitted(taskset)
@@ -120,11 +120,10 @@ def submit(
     raw_hash: str = "",
     retry_of: str | None = None,
 ) -> str:
-    """Store the job, with its first event and its first step, in one transaction; its ID.
+    """Store the job, with its first event and its first step, in one transaction. Returns its ID.
 
-    The same `idempotency_key` of the same token gives the ID of the job that it first gave, and stores nothing; it
-    raises Conflict when `raw_hash`, a digest of the request's body, is another. Raises Forbidden when the actor may
-    not submit for this user.
+    When the same token has used `idempotency_key` before, returns the ID of that job and stores nothing; raises Conflict
+    when `raw_hash`, a digest of the request's body, differs. Raises Forbidden when the actor may not submit for this user.
     """
     submission.require_user(actor)
     job_id = new_job_id(now())
@@ -148,11 +147,11 @@ def store(
 ) -> None:
     """Store the job, with its first event and its first step, in the caller's transaction.
 
-    `job_id` is a new one, and `run_id` the run of a flow that the job is a task of.
+    `job_id` is a new ID, and `run_id` the run of a flow that the job is a task of.
     """
     moment = now()
     header = submission.header_of(job_id)
-    # A stage that nothing matches costs nothing, the first one too.
+    # A stage without matching plugins is skipped, the first one too.
     stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
     lifecycle.create(
         session,
@@ -184,7 +183,7 @@ def store(
 
 
 def _claim_key(session: Session, token_id: str, key: str, raw_hash: str, job_id: str) -> str | None:
-    """Take the key for this job; the ID of the job that has it already, if one has."""
+    """Take the key for this job. Returns the ID of the job that has it already, if any."""
     taken = session.execute(
         insert(IdempotencyKey)
         .values(token_id=token_id, key=key, body_hash=raw_hash, job_id=job_id, created_at=now())

@@ -19,7 +19,7 @@ MASK = "***"
 _SECRET = re.compile(
     r"secret|token|passw|passphrase|pwd|credential|auth|(api|access|private|signing|encryption)[_-]?key", re.I
 )
-# The value of an environment variable by its place: its name is not in such an operation.
+# The value of an environment variable by its path: such an operation does not contain the variable's name.
 _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
 
 
@@ -43,7 +43,7 @@ def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
 
 
 def masked_patch(patch: Any) -> Any:
-    """An RFC 6902 patch with the values of environment variables masked whose names look secret."""
+    """An RFC 6902 patch in which values of environment variables whose names look secret are masked."""
     if not isinstance(patch, list):
         return patch
     return [

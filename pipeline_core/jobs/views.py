@@ -25,7 +25,7 @@ LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.started_at,
     Job.finished_at,
 )
-"""All that a list shows, so that it never reads a job's documents."""
+"""The columns that a list shows; none of them is a document."""
 
 _OF_A_DELIVERY = ("id", "plugin", "status", "attempts", "lastAnswer", "nextAt", "finishedAt")
 """What an event shows of its deliveries: not what is the event's own."""

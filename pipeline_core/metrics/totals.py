@@ -1,7 +1,8 @@
-"""Running totals of all processes together: how often something happened, and how long it took.
+"""Counters and histograms over all processes: how often something happened, and how long it took.
 
-They are kept in Redis, one hash for each metric, because processes come and go and share no disk. They are no record:
-an emptied Redis begins them anew, as a restarted process would its own. While Redis is away nothing is counted.
+They are stored in Redis, one hash for each metric, because processes come and go and share no disk. They are not durable:
+when Redis is emptied they restart from zero, like the counters of a restarted process. While Redis is unavailable nothing is
+counted.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ Labels = tuple[str, ...]
 
 
 class Metric(StrEnum):
-    """What is added up, and by which labels."""
+    """The metrics and their labels."""
 
     PLUGIN_CALL_SECONDS = "plugin_call_seconds"
-    """Requests to plugins: the plugin's key, how the request ended."""
+    """Requests to plugins: the plugin's key, the outcome."""
     STAGE_SECONDS = "stage_seconds"
-    """Stages, from the claim to the commit: the stage, what came of it."""
+    """Stages, from the claim to the commit: the stage, the outcome."""
     TICK_SECONDS = "tick_seconds"
     """Beat's ticks: the task's name."""
     TICK_ACTIONS = "tick_actions"
     """What ticks found to do: the task's name."""
     DELIVERY_ATTEMPTS = "delivery_attempts"
-    """Tries of deliveries: the status that each was left in."""
+    """Attempts of deliveries: the delivery's status after the attempt."""
 
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -44,7 +45,7 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 6
 
 
 KEPT_SECONDS = 30 * 86400
-"""After so long without anything new a metric is forgotten."""
+"""After so long without a change a metric is deleted."""
 
 _SUM = "us"
 
@@ -57,7 +58,7 @@ class Histogram:
     seconds: float = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Upper bound → how many took at most so long, as Prometheus has it."""
+        """Upper bounds (`le` of Prometheus), each with how many durations are at most that long."""
         bounds = [f"{bound:g}" for bound in BOUNDS] + ["+Inf"]
         return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
@@ -68,13 +69,13 @@ def count_field(labels: Labels) -> str:
 
 
 def duration_fields(labels: Labels, seconds: float) -> tuple[tuple[str, int], tuple[str, int]]:
-    """What one duration adds, and to which fields: one to its bucket, and its microseconds to their sum."""
+    """The fields that one duration changes, with the increments: 1 for its bucket, its microseconds for the sum."""
     bucket = json.dumps([*labels, bisect_left(BOUNDS, seconds)], separators=(",", ":"))
     return (bucket, 1), (json.dumps([*labels, _SUM], separators=(",", ":")), round(seconds * 1e6))
 
 
 def read_histograms(stored: Mapping[str, str]) -> dict[Labels, Histogram]:
-    """What `duration_fields` has added up."""
+    """The histograms in a hash with the fields of `duration_fields`."""
     histograms: dict[Labels, Histogram] = defaultdict(Histogram)
     for name, value in stored.items():
         *labels, part = json.loads(name)
@@ -87,12 +88,12 @@ def read_histograms(stored: Mapping[str, str]) -> dict[Labels, Histogram]:
 
 
 def read_counts(stored: Mapping[str, str]) -> dict[Labels, int]:
-    """What was added to the fields of `count_field`."""
+    """The counts in a hash with the fields of `count_field`."""
     return {tuple(json.loads(name)): int(value) for name, value in stored.items()}
 
 
 class Totals:
-    """Counts in `redis`, which ought to give up quickly; with None, and during an outage, nothing is counted."""
+    """Counts in `redis`, which should have short time-outs; with None, and during an outage, nothing is counted."""
 
     def __init__(self, redis: Redis | None, *, prefix: str, outage: Outage | None = None) -> None:
         self._redis = redis
@@ -100,11 +101,11 @@ class Totals:
         self._outage = outage or Outage()
 
     def observe(self, metric: Metric, labels: Labels, seconds: float) -> None:
-        """One more duration."""
+        """Add a duration to a histogram."""
         self._add(metric, *duration_fields(labels, seconds))
 
     def count(self, metric: Metric, labels: Labels, by: int = 1) -> None:
-        """So many more."""
+        """Increment a counter."""
         if by:
             self._add(metric, (count_field(labels), by))
 

@@ -1,4 +1,4 @@
-"""The status and the totals as families of metrics, in the form that Prometheus takes."""
+"""The status and the totals as metric families of Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Numbers = Mapping[Labels, float]
 
 
 class Kind(Enum):
-    """What the numbers of a family are. A histogram's are `Histogram`s."""
+    """The Prometheus type of a family. Samples of a histogram are `Histogram`s."""
 
     GAUGE = auto()
     COUNTER = auto()
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One number, or one histogram, for each combination of its labels' values."""
+    """A metric: one number, or one histogram, for each combination of label values."""
 
     name: str
     help: str
@@ -169,7 +169,7 @@ def _in_redis(status: Status) -> Iterator[Family]:
 
 
 def of_totals(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
-    """The counters and histograms in Redis; those of plugins for these plugins only. Raises RedisError."""
+    """The counters and histograms in Redis; per-plugin ones for these plugins only. Raises RedisError."""
     note = " Counted in Redis, and from 0 again when that was emptied."
     calls = totals.histograms(Metric.PLUGIN_CALL_SECONDS)
     yield Family(

@@ -1,4 +1,4 @@
-"""Health checks: the problems that a status shows, as sentences. The alert rules for Prometheus check the same."""
+"""Health checks: the problems that a status shows, as sentences. The Prometheus alert rules check the same conditions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ STEP_LAG_SECONDS = 60.0
 STEP_WAITING_SECONDS = 60.0
 DELIVERY_LAG_SECONDS = 300.0
 STALE_RECONCILES = 4.0
-"""A job is stale when it was not observed for so many times `reconcile_seconds`."""
+"""A launched job is stale when its last observation is older than this many times `reconcile_seconds`."""
 
 
 def problems(status: Status, limits: Settings) -> list[str]:
-    """All problems, those that explain others first; empty when there are none."""
-    return [*_processes(status), *_steps(status), *_around(status, limits)]
+    """All problems, causes before consequences; empty when there are none."""
+    return [*_process_problems(status), *_step_problems(status), *_other_problems(status, limits)]
 
 
 def payload(now: Status, limits: Settings) -> dict[str, Any]:
-    """The status as it is shown, with its problems."""
+    """The status as `/v1/status` shows it, with its problems."""
     return {
         "problems": problems(now, limits),
         "jobs": now.states(),
@@ -70,7 +70,7 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
     }
 
 
-def _processes(status: Status) -> Iterator[str]:
+def _process_problems(status: Status) -> Iterator[str]:
     if status.queues is None:
         yield "Redis is away: nothing is woken, and nothing is lost."
     beat = status.heartbeat_ages.get(heartbeats.BEAT)
@@ -96,9 +96,9 @@ def _why_late(status: Status, queue: str, age: float) -> str:
     return f"it is {waiting} messages behind; its workers take less than comes in, or it has none"
 
 
-def _steps(status: Status) -> Iterator[str]:
+def _step_problems(status: Status) -> Iterator[str]:
     if status.lag_seconds > STEP_LAG_SECONDS:
-        yield f"Steps should have been sent again {status.lag_seconds:.0f} s ago: the tick tick.steps does not keep up."
+        yield f"Steps should have been published {status.lag_seconds:.0f} s ago: the tick tick.steps does not keep up."
     for group in status.steps:
         if group.condition is StepCondition.WAITING and group.oldest_seconds > STEP_WAITING_SECONDS:
             yield (
@@ -106,7 +106,7 @@ def _steps(status: Status) -> Iterator[str]:
             )
 
 
-def _around(status: Status, limits: Settings) -> Iterator[str]:
+def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
     if status.observation_age_seconds > STALE_RECONCILES * limits.reconcile_seconds:
         yield f"Of a launched job the cluster was not asked for {status.observation_age_seconds:.0f} s."
     if status.failing_schedules:

@@ -1,6 +1,6 @@
 """Heartbeats: each process that serves no requests (workers, beat) writes one to the database every few seconds.
 
-A heartbeat shows more than that the process runs: it shows that it reaches the database.
+A heartbeat shows that the process runs and that it reaches the database.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline_core.database.models import Heartbeat
 EVERY_SECONDS = 15.0
 """How often a process writes its heartbeat."""
 DELETED_AFTER_SECONDS = 3600.0
-"""The heartbeat of a worker is deleted when it is as old as this: its machine is gone."""
+"""The age at which a worker's heartbeat is deleted: the worker's machine is gone."""
 
 BEAT = "beat"
 WORKER = "worker/"
@@ -36,7 +36,7 @@ def beat(name: str) -> None:
 
 
 def delete(name: str) -> None:
-    """Delete the heartbeat of a process that was stopped, so that nobody misses it. Raises Unavailable."""
+    """Delete the heartbeat of a process that was stopped, so that it is not reported as a problem. Raises Unavailable."""
     with transaction() as session:
         session.execute(delete_from(Heartbeat).where(Heartbeat.name == name))
 
@@ -48,7 +48,7 @@ def ages(session: Session) -> dict[str, float]:
 
 
 def delete_old() -> int:
-    """Delete the heartbeats of workers that are gone; how many there were. Raises Unavailable."""
+    """Delete the heartbeats of workers that are gone. Returns how many. Raises Unavailable."""
     with transaction() as session:
         gone = session.execute(
             delete_from(Heartbeat)

@@ -1,7 +1,7 @@
 """Queue probes: messages that only prove that a queue is served. A tick sends one through every queue now and then.
 
-The age of the last probe shows what no process can know of itself: that beat sends, Redis carries, a worker takes messages
-from the queue, and the database is written. A worker can be connected to Redis and get no message.
+The age of the last probe shows that the whole path works: beat sends, Redis transports, a worker takes messages from the
+queue, and the database can be written. A heartbeat does not: a worker can be connected to Redis and get no messages.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ PREFIX = "queue-probe/"
 
 
 def arrived(queue: str) -> None:
-    """Note that a probe has come through this queue. Raises Unavailable."""
+    """Record that a probe has arrived through this queue. Raises Unavailable."""
     heartbeats.beat(PREFIX + queue)
 
 
 def ages(heartbeat_ages: Mapping[str, float]) -> dict[str, float]:
-    """Seconds since the last probe arrived, by queue; without the queues through which none has come yet."""
+    """Seconds since the last probe arrived, by queue; without queues through which none has arrived yet."""
     return {name.removeprefix(PREFIX): age for name, age in heartbeat_ages.items() if name.startswith(PREFIX)}

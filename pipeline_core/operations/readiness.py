@@ -1,4 +1,4 @@
-"""Whether what the service depends on is there."""
+"""Readiness: whether the database, its schema and Redis are usable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline_core.settings import settings
 
 
 def missing() -> dict[str, str]:
-    """What is not as it should be (`database`, `redis`, `migrations`), with what is wrong; empty when all is well."""
+    """The dependencies that are not ready (`database`, `redis`), each with what is wrong; empty when all are."""
     return {name: problem for name, check in _CHECKS.items() if (problem := check())}
 
 

@@ -1,4 +1,4 @@
-"""Deleting what was kept for long enough. The audit log is kept for ever."""
+"""Retention: delete jobs, runs, logs and keys that are older than the settings say. The audit log is never deleted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
 
 IDEMPOTENCY_KEY_HOURS = 24
-"""How long a submission with the same key finds the same job."""
+"""How long a submission with the same Idempotency-Key returns the same job."""
 
 
 def enforce(limit: int) -> int:
-    """Delete at most so many jobs, runs, logs and keys whose time is over; how many. Raises Unavailable, ClusterUnavailable.
+    """Delete expired jobs, runs, logs and keys, at most `limit` of each. Returns how many. Raises Unavailable,
+    ClusterUnavailable.
 
-    What the cluster keeps of the jobs goes first: as long as their rows are there, they are found again.
+    What the cluster keeps of the jobs is deleted before their rows: after a failure the rows are found again.
     """
     moment = now()
     keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + heartbeats.delete_old()
@@ -41,15 +42,15 @@ def enforce(limit: int) -> int:
 
 
 def old_jobs(before: datetime, limit: int) -> list[str]:
-    """Jobs that ended before then and that nothing is left to do for, the oldest first."""
+    """Jobs that ended before then, are cleaned up, and have no waiting deliveries, oldest first."""
     query = (
         select(Job.id)
         .where(
-            # IDs sort by the time of submission, so that the search ends where the jobs are too young.
+            # IDs sort by the time of submission, so the index scan ends at jobs that are too young.
             Job.id < new_job_id(before),
             Job.finished_at < before,
             func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
-            ~_still_told(Job.id),
+            ~_has_waiting_deliveries(Job.id),
         )
         .order_by(Job.id)
         .limit(limit)
@@ -59,7 +60,7 @@ def old_jobs(before: datetime, limit: int) -> list[str]:
 
 
 def delete_logs(before: datetime, limit: int) -> int:
-    """Delete the logs of jobs that ended before then and are cleaned up after; of how many jobs. Raises ClusterUnavailable."""
+    """Delete the logs of jobs that ended before then and are cleaned up. Returns of how many jobs. Raises ClusterUnavailable."""
     query = (
         select(Job.id)
         .where(
@@ -80,11 +81,11 @@ def delete_logs(before: datetime, limit: int) -> int:
 
 
 def delete_runs(before: datetime, limit: int) -> int:
-    """Delete runs of flows that ended before then, with their tasks and alerts, unless somebody is still to be told; how
+    """Delete runs of flows that ended before then, with their tasks and alerts, unless they have waiting deliveries; how
     many. Flows keep of which points they were, so that these get no run again."""
     old = (
         select(RunRow.id)
-        .where(RunRow.id < new_run_id(before), RunRow.finished_at < before, ~_still_told(RunRow.id))
+        .where(RunRow.id < new_run_id(before), RunRow.finished_at < before, ~_has_waiting_deliveries(RunRow.id))
         .order_by(RunRow.id)
         .limit(limit)
     )
@@ -119,18 +120,18 @@ def _keep_points(session: Session, runs: Sequence[str]) -> None:
     )
 
 
-def _still_told(subject: InstrumentedAttribute[str]) -> ColumnElement[bool]:
-    return exists().where(Delivery.subject_id == subject, Delivery.status == DeliveryStatus.WAITING)
+def _has_waiting_deliveries(subject_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    return exists().where(Delivery.subject_id == subject_id, Delivery.status == DeliveryStatus.WAITING)
 
 
 def delete_jobs(job_ids: Sequence[str]) -> None:
-    """Delete jobs with all rows that belong to them: the tables refer to each other so."""
+    """Delete jobs with all rows that refer to them (ON DELETE CASCADE)."""
     with transaction() as session:
         session.execute(delete(Job).where(Job.id.in_(job_ids)))
 
 
 def delete_keys(before: datetime, limit: int) -> int:
-    """Delete idempotency keys that were made before then; how many."""
+    """Delete idempotency keys that were created before then. Returns how many."""
     old = (
         select(IdempotencyKey.token_id, IdempotencyKey.key)
         .where(IdempotencyKey.created_at < before)

@@ -1,6 +1,6 @@
-"""The status of the service, read from the database and Redis: what `/metrics` and `/v1/status` are made of.
+"""The status of the service, read from the database and Redis, for `/metrics` and `/v1/status`.
 
-The time of a reading does not depend on how many jobs and runs have ended: live ones are found by partial indexes, ended
+How long reading takes does not depend on how many jobs and runs have ended: live ones are found by partial indexes, ended
 ones are counted once a minute.
 """
 
@@ -41,7 +41,7 @@ from pipeline_core.states import JobState
 log = structlog.get_logger(__name__)
 
 COUNTED_SECONDS = 60.0
-"""How old the numbers of ended jobs and runs may be."""
+"""How old the cached numbers of ended jobs and runs may be."""
 
 
 class StepCondition(StrEnum):
@@ -56,7 +56,7 @@ class StepCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepGroup:
-    """Steps of the same stage, condition and worker; `worker` is the node name of the one that holds them, or empty."""
+    """Steps of the same stage, condition and worker; `worker` is the node name of the worker that holds them, or empty."""
 
     stage: str
     condition: StepCondition
@@ -86,7 +86,7 @@ class Status:
     """`live` counts jobs by state and stage, `ended` by state. `lag_seconds` is how long the most overdue step has been
     overdue, `observation_age_seconds` the age of the oldest last observation of a launched job. `runs` counts runs of flows by
     state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table.
-    `plugins` are all that are registered, `circuits` has those that are enabled. While Redis is away `queues` is None and
+    `plugins` are all registered plugins, `circuits` has the enabled ones. While Redis is unavailable `queues` is None and
     `circuits` is empty."""
 
     live: Mapping[tuple[str, str], int]
@@ -151,7 +151,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
     try:
         queues = read_queues()
     except RedisError as error:
-        log.warning("queues not read: Redis is away", error=str(error))
+        log.warning("queues not read: Redis is unavailable", error=str(error))
         return Status(**recorded, queues=None, circuits={})
     circuits = {key: health for key, enabled in plugins if enabled and (health := client().health(key))}
     return Status(**recorded, queues=queues, circuits=circuits)
@@ -164,8 +164,8 @@ def _live(session: Session) -> dict[tuple[str, str], int]:
     return {(state, stage): count for state, stage, count in rows}
 
 
-class _Ended:
-    """How many there are in each of some final states, counted anew when that was too long ago."""
+class _EndedCounts:
+    """How many jobs or runs are in each final state, counted at most once in COUNTED_SECONDS."""
 
     def __init__(self, state: InstrumentedAttribute[str], final: Iterable[str]) -> None:
         self._query = select(state, func.count()).where(state.in_(list(final))).group_by(state)
@@ -182,18 +182,18 @@ class _Ended:
 
 
 @part
-def _ended_jobs() -> _Ended:
-    return _Ended(Job.state, [state for state in JobState if state.final])
+def _ended_jobs() -> _EndedCounts:
+    return _EndedCounts(Job.state, [state for state in JobState if state.final])
 
 
 @part
-def _ended_runs() -> _Ended:
-    return _Ended(RunRow.state, [state for state in RunState if state.final])
+def _ended_runs() -> _EndedCounts:
+    return _EndedCounts(RunRow.state, [state for state in RunState if state.final])
 
 
 def _runs(session: Session) -> dict[str, int]:
-    going_on = [state for state in RunState if not state.final]
-    rows = session.execute(select(RunRow.state, func.count()).where(RunRow.state.in_(going_on)).group_by(RunRow.state))
+    live = [state for state in RunState if not state.final]
+    rows = session.execute(select(RunRow.state, func.count()).where(RunRow.state.in_(live)).group_by(RunRow.state))
     counts = {state.value: 0 for state in RunState} | _ended_runs()(session)
     return counts | {str(state): int(count) for state, count in rows}
 
@@ -205,7 +205,7 @@ def _steps(session: Session) -> tuple[StepGroup, ...]:
         (Step.due_at <= func.now(), StepCondition.OVERDUE.value),
         else_=StepCondition.WAITING.value,
     ).label("condition")
-    # An owner is a worker's node name and an ID of the claim.
+    # A lease owner is `<node name of the worker>/<unique ID of the claim>`.
     worker = case((Step.lease_until > func.now(), func.split_part(Step.lease_owner, "/", 1)), else_="").label("worker")
     rows = session.execute(
         select(Step.stage, condition, worker, func.count(), _age(func.min(Step.pending_since)))

@@ -17,14 +17,14 @@ from pipeline_core.plugins.errors import BadAnswer, clean
 Word = TypeVar("Word", bound=StrEnum)
 
 MAX_REASON = 1000
-"""Characters of a reason that are kept, as many as a person may give."""
+"""Characters of a reason that are kept; also the limit for reasons that users give."""
 MAX_SECONDS = 366 * 24 * 3600
 """The longest time that a gate may suspend for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """`advice` is kept as it came, whatever its type."""
+    """One factor of a FactorGenerator. `advice` may be any JSON value and is stored unchanged."""
 
     topic: str
     advice: Any
@@ -52,7 +52,7 @@ def _factor(value: Any, path: str) -> Factor:
 
 
 class Decision(StrEnum):
-    """What an AccessGate may say of a job."""
+    """What an AccessGate may decide about a job."""
 
     PASS = "pass"
     SUSPEND = "suspend"
@@ -60,7 +60,7 @@ class Decision(StrEnum):
 
 
 class OnTimeout(StrEnum):
-    """What becomes of a job whose time of suspension is over."""
+    """What happens to a job when its suspension times out."""
 
     STOP = "stop"
     RESUME = "resume"
@@ -104,7 +104,7 @@ def taskset(body: bytes) -> dict[str, Any]:
 
 
 class Acknowledgement(StrEnum):
-    """A LifeHook's answer to a delivery: done, retry later, given up."""
+    """A LifeHook's answer to a delivery: OK, retry later (RE), or give up (EX)."""
 
     OK = "OK"
     RETRY = "RE"
@@ -120,8 +120,8 @@ def acknowledgement(body: bytes) -> Acknowledgement:
         raise BadAnswer(f"answered '{clean(body)}'; OK, RE or EX was expected") from None
 
 
-def receipt(body: bytes) -> Acknowledgement:
-    """The answer of an alert's receiver, which need not know our words: whatever it says but RE and EX means OK."""
+def alert_acknowledgement(body: bytes) -> Acknowledgement:
+    """The answer of the alert receiver, which may be any HTTP service: anything but RE and EX counts as OK."""
     try:
         return acknowledgement(body)
     except BadAnswer:
@@ -171,7 +171,7 @@ def _reason(value: Mapping[str, Any], where: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    """`value` in a few words; its content only where it is short and harmless."""
+    """A short description of `value` for an error text, without the content of texts, arrays and objects."""
     match value:
         case None:
             return "missing or null"

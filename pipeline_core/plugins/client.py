@@ -35,10 +35,10 @@ from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
 BUSY = frozenset({429, 500, 502, 503, 504})
-"""Statuses by which a plugin, or a proxy in front of it, says that it is unavailable. 500 is what servers answer for an
-exception that nobody caught, which is often over at the next attempt."""
+"""HTTP statuses with which a plugin, or a proxy in front of it, reports that it is unavailable. Servers answer 500 for an
+uncaught exception, which often does not happen again at the next attempt."""
 MAX_REJECTION = 1000
-"""Characters of a translator's own words about a job that it rejects."""
+"""Characters that are kept of a translator's reason for rejecting a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PluginClient:
         concurrency: int | None = None,
         outage: Outage | None = None,
     ) -> PluginClient:
-        """As the settings say; `redis`, `concurrency` and `outage` as for `Guard.configured`."""
+        """A client with these settings; `redis`, `concurrency` and `outage` as for `Guard.configured`."""
         return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency, outage))
 
     def call(
@@ -83,8 +83,8 @@ class PluginClient:
     ) -> Reply:
         """Call the plugin, with up to `max_attempts` attempts while it is unavailable.
 
-        `idempotency_key` is the same for every attempt, and the message's ID where it is signed. `deadline` is a
-        reading of `time.monotonic()`: no attempt and no pause goes beyond it, however long the endpoint's own time-out.
+        `idempotency_key` is the same for every attempt, and is the `webhook-id` of signed requests. `deadline` is a
+        reading of `time.monotonic()`: no attempt and no pause goes beyond it, whatever the endpoint's own time-out.
 
         Raises PluginUnavailable (ConcurrencyLimit and CircuitOpen at once, without a pause), BadAnswer and JobRejected, all with
         `attempts`.

@@ -12,15 +12,15 @@ from typing import Any
 from pipeline_core.errors import PipelineError
 
 MAX_QUOTED = 200
-"""Characters of a plugin's own words that a user gets to see."""
+"""Characters of a plugin's answer that an error text quotes."""
 MASK = "***"
 _SHORTEST_PREFIX = 8
 
 
 class CallFailed(PipelineError):
-    """The call brought no usable answer. `cause` is a short sentence without secrets, `attempts` counts the requests.
+    """The call got no usable answer. `cause` is a short sentence without secrets, `attempts` counts the requests.
 
-    `retry_after` is how many seconds to wait, if anything said so; `status` is the answer's, 0 where there was none.
+    `retry_after` is how many seconds to wait, if known; `status` is the answer's HTTP status, 0 without an answer.
     """
 
     def __init__(self, cause: str, *, attempts: int = 0, retry_after: float | None = None, status: int = 0) -> None:
@@ -32,11 +32,11 @@ class CallFailed(PipelineError):
 
 
 class PluginUnavailable(CallFailed):
-    """The plugin cannot be reached, or said that it is busy; a later call may succeed."""
+    """The plugin cannot be reached, or reported that it is busy; a later call may succeed."""
 
 
 class ConcurrencyLimit(PluginUnavailable):
-    """As many calls of the plugin as are allowed are in progress. It says nothing about the plugin."""
+    """The limit of concurrent calls of the plugin is reached. No request was made."""
 
 
 class CircuitOpen(PluginUnavailable):
@@ -44,11 +44,11 @@ class CircuitOpen(PluginUnavailable):
 
 
 class BadAnswer(CallFailed):
-    """The plugin answered with something else than was expected; another call would not help."""
+    """The plugin answered something that is not expected; non-retryable."""
 
 
 class JobRejected(CallFailed):
-    """A translator says that the job is wrong: the mistake is its user's, and not the plugin's. `cause` is what it says."""
+    """A translator answered that the job is invalid: a mistake of its user, not of the plugin. `cause` is the reason."""
 
 
 class AddressRefused(BadAnswer):
@@ -56,8 +56,8 @@ class AddressRefused(BadAnswer):
 
 
 def clean(text: str | bytes, hide: Iterable[str] = (), limit: int = MAX_QUOTED) -> str:
-    """`text`, which a stranger wrote, fit for a message: on one line, printable, at most `limit` characters, with every
-    secret in `hide` replaced."""
+    """`text` from an untrusted source, sanitized for a message: on one line, printable, at most `limit` characters, with
+    every secret in `hide` replaced."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     text = mask(text, hide)

@@ -40,7 +40,7 @@ from pipeline_core.settings import Settings, settings
 log = structlog.get_logger(__name__)
 
 MARGIN = 10.0
-"""Seconds beyond an attempt's longest time after which it no longer counts: whoever made it must have died."""
+"""Seconds after an attempt's time-out until it no longer counts: the worker that made it must have died."""
 LIMIT_RETRY = 1.0
 """Seconds until the next attempt after the limit was reached."""
 
@@ -54,7 +54,7 @@ class Circuit(StrEnum):
 
 
 class AttemptOutcome(StrEnum):
-    """How an attempt ended, as far as the guard cares."""
+    """How an attempt ended."""
 
     ANSWERED = "answered"
     BAD_ANSWER = "bad answer"
@@ -64,7 +64,7 @@ class AttemptOutcome(StrEnum):
 
     @property
     def mark(self) -> str:
-        """What it means for the circuit: `up`, `down` or `unknown`."""
+        """The state of the plugin that it shows to the circuit breaker: `up`, `down` or `unknown`."""
         match self:
             case AttemptOutcome.ANSWERED | AttemptOutcome.BAD_ANSWER | AttemptOutcome.REJECTED:
                 return "up"
@@ -101,7 +101,7 @@ class PluginHealth:
 
 
 class Guard:
-    """Admits attempts, and opens and closes circuits by how they end.
+    """Admits or refuses attempts, and opens and closes circuits by their outcomes.
 
     `redis` should have short time-outs; with None nothing is guarded.
     """
@@ -135,9 +135,9 @@ class Guard:
         concurrency: int | None = None,
         outage: Outage | None = None,
     ) -> Guard:
-        """As the settings say, with another limit of calls at a time if `concurrency` is given.
+        """A guard with these settings, with another limit of concurrent calls if `concurrency` is given.
 
-        Without `redis` it has a connection of its own that gives up quickly.
+        Without `redis` it opens a connection of its own with short time-outs.
         """
         if redis is None and settings.redis_url:
             redis = connect(settings.redis_url, QUICK_SECONDS)
@@ -152,7 +152,7 @@ class Guard:
 
     @contextmanager
     def entered(self, key: str, seconds: float) -> Iterator[None]:
-        """Guard one attempt of at most `seconds` at the plugin `key`. Raises ConcurrencyLimit and CircuitOpen."""
+        """Guard one attempt of at most `seconds` to call the plugin `key`. Raises ConcurrencyLimit and CircuitOpen."""
         call = self._enter_call(key, seconds)
         started = time.monotonic()
         outcome, cause = AttemptOutcome.ABANDONED, ""
@@ -274,8 +274,8 @@ def _guard() -> Guard:
     return Guard.configured(settings(), quick_redis(), outage=outage())
 
 
-# The scripts, which Redis runs one at a time. Of each plugin Redis holds the calls in progress (a sorted set of their IDs by
-# the time at which they count as lost), the circuit (a hash: `failures` in a row, `cause` of the last, `opened` since when,
+# Lua scripts, which Redis runs one at a time. For each plugin Redis holds the calls in progress (a sorted set of their IDs by
+# the time at which they count as lost), the circuit (a hash: `failures` in a row, `cause` of the last, when it was `opened`,
 # and the `probe` that may pass although it is open, with `probe_until`), and the recent attempts (a list): KEYS 1, 2 and 3.
 # KEYS 4 is the hash of all plugins' totals (`pipeline_core.metrics.totals`). Times are Redis's own, in milliseconds.
 _NOW = """
@@ -301,7 +301,7 @@ if redis.call('PTTL', KEYS[1]) < span then redis.call('PEXPIRE', KEYS[1], span) 
 return {'in', 0, ''}
 """
 )
-"""Before an attempt. Arguments: id, limit, longest time, open time. Answers: `in`, `full`, `open`; time to wait; cause."""
+"""Before an attempt. Arguments: id, limit, longest time, open time. Returns `in`, `full` or `open`, the wait, the cause."""
 
 _LEAVE = (
     _NOW
@@ -332,7 +332,7 @@ return ''
 """
 )
 """After an attempt. Arguments: id, mark (`up`, `down`, `unknown`), threshold, entry, cause, then pairs of a total's field and
-what is added to it. Answers what the circuit became; empty when nothing changed."""
+what is added to it. Returns the new state of the circuit; empty when it did not change."""
 
 _READ = (
     _NOW
@@ -345,4 +345,4 @@ return {state, redis.call('ZCOUNT', KEYS[1], now, '+inf'), tonumber(circuit[2]) 
   redis.call('LRANGE', KEYS[3], 0, -1)}
 """
 )
-"""For display. Argument: open time. Answers: circuit, calls in progress, failures in a row, cause, recent entries."""
+"""For display. Argument: open time. Returns the circuit, calls in progress, failures in a row, cause, recent entries."""

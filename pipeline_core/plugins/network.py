@@ -1,8 +1,7 @@
-"""Which addresses may be called, and connections that go to exactly the address that was checked.
+"""Which addresses may be called, and connections to exactly the address that was checked.
 
-A name is resolved once, when a connection is made; every address that it has is checked, and the connection is made to
-one of those, so a name that resolves differently a moment later gains nothing. The name itself still stands in the Host
-header and in the TLS handshake.
+A name is resolved once, when a connection is made; all of its addresses are checked, and the connection is made to one of
+them. This protects against DNS rebinding. The Host header and the TLS handshake still use the name.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` is a reading of `time.monotonic()`, `seconds` the whole span that led to it, for messages."""
+    """A point in time by `time.monotonic()` (`at`), and how many `seconds` led to it, for messages."""
 
     at: float
     seconds: float
@@ -69,7 +68,7 @@ class Deadline:
 
 
 def refusal(address: Address, networks: Sequence[Network]) -> str | None:
-    """Why `address` may not be called, or None. `networks` are those that may; none of them means all."""
+    """Why `address` may not be called; None when it may. `networks` are the allowed ones; an empty sequence allows all."""
     forms = list(_forms(address))
     for network, kind in ALWAYS_REFUSED.items():
         if any(form in network for form in forms):
@@ -81,7 +80,7 @@ def refusal(address: Address, networks: Sequence[Network]) -> str | None:
 
 
 def _forms(address: Address) -> Iterator[Address]:
-    """The address and every IPv4 address that a router or the kernel may take it for."""
+    """The address and every IPv4 address that is embedded in it."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         embedded = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -93,7 +92,7 @@ def _forms(address: Address) -> Iterator[Address]:
 def check_address(url: str, networks: Sequence[Network] = (), field: str = "callAddress") -> None:
     """Raises WrongParameter unless `url` is an absolute http or https URL that a plugin may be called at.
 
-    Names are not resolved here: what they stand for is checked at every new connection.
+    Names are not resolved here: their addresses are checked at every new connection.
     """
     problem = _address_problem(url, networks)
     if problem:
@@ -126,7 +125,7 @@ def _address_problem(url: str, networks: Sequence[Network]) -> str | None:
 
 
 def _literal(host: str) -> Address | None:
-    """The address that `host` spells out, in any form that the resolver knows (`0xA9FEA9FE`); None for a name."""
+    """The literal address in `host`, in any form that the resolver accepts (`0xA9FEA9FE`); None for a name."""
     try:
         return _address(host.strip("[]"))
     except ValueError:
@@ -144,7 +143,7 @@ def _address(text: str) -> Address:
 def connect(host: str, port: int, networks: Sequence[Network], deadline: Deadline) -> socket.socket:
     """A connected socket. Raises AddressRefused when any address of `host` is refused, and PluginUnavailable.
 
-    Each address has an equal share of what is left, so that one which swallows packets does not hide the next.
+    Each address gets an equal share of the remaining time, so that one that drops packets does not use up the next one's.
     """
     candidates = _resolve(host.strip("[]"), port, deadline)
     for *_, address in candidates:
@@ -178,7 +177,7 @@ _Candidate = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Socket]
 
 
 def _resolve(host: str, port: int, deadline: Deadline) -> list[_Candidate]:
-    """`getaddrinfo` knows no time-out, so it runs in a thread that is left behind when it takes too long."""
+    """`getaddrinfo` has no time-out, so it runs in a daemon thread, which is abandoned when it takes too long."""
     found: queue.SimpleQueue[list[_Candidate] | OSError | UnicodeError] = queue.SimpleQueue()
 
     def look_up() -> None:

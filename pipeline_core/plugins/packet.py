@@ -1,4 +1,4 @@
-"""What is sent to a plugin: the endpoint, the body, the headers, and the signature."""
+"""Requests to a plugin: the endpoint, the body, the headers, and the signature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VISIBLE = "".join(chr(code) for code in range(0x21, 0x7F))
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What a stage sends its plugins. `job` is the user's job for a translator and the TaskSet for all others."""
+    """What a stage sends to its plugins. `job` is the user's job for a translator and the TaskSet for all others."""
 
     factors: Mapping[str, Sequence[Mapping[str, Any]]]
     header: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Packet:
     def encode(self) -> bytes:
         """The request's body; encode once and send it to every plugin of the stage.
 
-        ASCII only, so that text which has no UTF-8 form cannot get in the way. Raises ValueError on NaN and infinities.
+        ASCII only, so that unpaired surrogates, which UTF-8 cannot encode, are escaped. Raises ValueError on NaN and infinities.
         """
         document = {"factors": self.factors, "header": self.header, "job": self.job}
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
@@ -46,7 +46,7 @@ _SHORTEST_SECRET = 4
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The part of a plugin that a call needs. `key` is unique among plugins; the secrets are in clear.
+    """The part of a plugin that a call needs. `key` is unique among plugins; the secrets are in plain text.
 
     `timeout_seconds` covers one attempt, from resolving the name to the answer's last byte.
     """
@@ -78,12 +78,12 @@ class PluginCall:
 
     @property
     def idempotency_key(self) -> str:
-        """`{jobID}:{stage}:{plugin key}:{n}`, the same for every attempt; what a header cannot carry is quoted."""
+        """`{jobID}:{stage}:{plugin key}:{n}`, the same for every attempt; percent-encoded where a header needs it."""
         return f"{header_text(self.job_id)}:{self.stage}:{header_text(self.plugin_key)}:{self.call_number}"
 
 
 def header_text(text: str) -> str:
-    """`text` with everything percent-encoded that is not visible ASCII."""
+    """`text` with all characters percent-encoded that are not visible ASCII."""
     return quote(text, safe=_VISIBLE, errors="replace")
 
 

@@ -1,8 +1,8 @@
-"""One HTTP request, bounded in time and size, over connections that are kept alive.
+"""One HTTP request, bounded in time and size, over keep-alive connections.
 
-This is urllib3 without what `requests` puts around it, and for that reason there are no proxies from the environment,
-no redirects, no cookies and no `.netrc`. A read time-out alone bounds only the pause between two bytes; here every send
-and receive is given what is left until the deadline, so a server that drips is cut off too.
+This uses urllib3 and not `requests`, so there are no proxies from the environment, no redirects, no cookies and no
+`.netrc`. A read time-out alone bounds only the pause between two bytes; here every send and receive has the remaining time
+until the deadline as its time-out, so a server that sends byte by byte is cut off too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pipeline_core.plugins.network import Deadline, connect
 from pipeline_core.settings import Network
 
 MAX_ANSWER = 8 * 1024 * 1024
-"""Bytes that an answer may have after its Content-Encoding is undone."""
+"""Bytes that an answer may have after decoding its Content-Encoding."""
 _MAX_ERROR = 4096
 _BLOCK = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """`body` is whole when `status` is 200; otherwise only its beginning is read, for a message."""
+    """`body` is complete when `status` is 200; otherwise only its beginning is read, for a message."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,7 +41,7 @@ class Response:
 
 
 class Transport:
-    """Posts requests; safe to share among threads, and to use in a process that was forked later."""
+    """Sends POST requests. Thread-safe and fork-safe."""
 
     def __init__(self, networks: Sequence[Network] = ()) -> None:
         self._networks = networks
@@ -121,11 +121,11 @@ def _tls_reason(error: Exception) -> str:
 
 
 _BOUNDS: ContextVar[tuple[Sequence[Network], Deadline]] = ContextVar("bounds")
-"""The networks and the deadline of the call that this thread makes: urllib3 has no other way to its connections."""
+"""The allowed networks and the deadline of this thread's call: urllib3 offers no parameter to pass them to connections."""
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket; each read may take what is left until the deadline."""
+    """Reads from a socket; each read has the remaining time until the deadline as its time-out."""
 
     def __init__(self, connection: socket.socket, source: io.RawIOBase, deadline: Deadline) -> None:
         self._connection, self._source, self._deadline = connection, source, deadline
@@ -153,9 +153,9 @@ class _TimedResponse(http.client.HTTPResponse):
         self.fp = io.BufferedReader(self._source, _BLOCK)
 
     def begin(self) -> None:
-        """Read past interim answers (1xx): the standard library does so with 100 only. 101 is final, and was not asked for.
+        """Skip interim answers (1xx): `http.client` skips only 100. 101 is final, and was not requested.
 
-        Headers that are cut off would otherwise pass for headers that are complete.
+        Raises IncompleteRead when the headers are cut off: `http.client` would take them as complete.
         """
         super().begin()
         while 100 <= self.status < 200 and self.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
@@ -172,7 +172,7 @@ class _BoundedHTTP(HTTPConnection):
         return connect(self._dns_host, self.port, *_BOUNDS.get())
 
     def send(self, data: Any) -> None:
-        """In blocks, because TLS begins its time-out anew with every record."""
+        """Send in blocks, because with TLS the time-out restarts with every record."""
         if self.sock is None:
             self.connect()
         assert self.sock is not None
@@ -192,7 +192,7 @@ class _HTTPPool(urllib3.HTTPConnectionPool):
 
 
 class _HTTPSPool(urllib3.HTTPSConnectionPool):
-    """Trusts what the system trusts (`SSL_CERT_FILE`), read once for each host: it takes milliseconds."""
+    """Trusts the system's CA certificates (or `SSL_CERT_FILE`), read once per host: it takes milliseconds."""
 
     ConnectionCls = _BoundedHTTPS
 

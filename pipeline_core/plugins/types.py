@@ -1,4 +1,4 @@
-"""What kinds of plugins there are, and what a plugin's failure may lead to."""
+"""The types of plugins, and the failure policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class PluginType(StrEnum):
-    """What a plugin does for a job. The first five stand in the order of their stages."""
+    """What a plugin does for a job. The first five are in the order of their stages."""
 
     TEMPLATE_TRANSLATOR = "TemplateTranslator"
     FACTOR_GENERATOR = "FactorGenerator"
@@ -22,7 +22,7 @@ class PluginType(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of a job when a plugin stays unavailable or answers badly."""
+    """What happens to a job when a plugin stays unavailable or answers badly."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"

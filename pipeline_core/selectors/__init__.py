@@ -1,4 +1,4 @@
-"""Which jobs a plugin takes part in: the `jobSelector` of features and plugins, from JSON to a yes or no.
+"""Which jobs a plugin is called for: the `jobSelector` of features and plugins, parsed, merged, compiled and matched.
 
 Read in this order: `selector` (what is declared, and `merge`, which merges a plugin's with its feature's), `parsing` (a
 selector from JSON), `expression` (the language that joins conditions), `conditions` (what a `key` finds and an `expect`

@@ -1,4 +1,4 @@
-"""Conditions: how a `key` finds a text in a job's header, and which texts an `expect` accepts.
+"""Conditions: which text a `key` finds in a job's header, and which texts an `expect` accepts.
 
 Regular expressions are RE2's (https://github.com/google/re2/wiki/Syntax): they take linear time whatever the text.
 """
@@ -15,14 +15,14 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.validation.texts import cut
 
 Header = Mapping[str, object]
-"""A job's header as parsed JSON, with the presets in it."""
+"""A job's header as parsed JSON, including the presets."""
 
 PRESETS: tuple[str, ...] = ("userID", "jobName", "jobID", "jobKind")
 """The keys that the service itself writes into every header."""
 
 
 def text_of(value: object) -> str:
-    """A JSON value as the text that conditions look at: null is empty, text is itself, all else its compact JSON."""
+    """A JSON value as the text that conditions match: null is empty, a text is itself, anything else its compact JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -31,9 +31,9 @@ def text_of(value: object) -> str:
 
 
 def reader(key: str) -> Callable[[Header], str]:
-    """A function that finds the text under `key`: an exact top-level key wins, else dots go deeper into objects.
+    """A function that returns the text under `key`: of the top-level key of that name, else of the dotted path.
 
-    What is not there, and elements of arrays, are the empty text.
+    Missing values and elements of arrays are the empty text.
     """
     first, *deeper = key.split(".")
 
@@ -57,10 +57,10 @@ _OPTIONS.never_capture = True
 
 
 def compile_expect(expect: str) -> Callable[[str], bool]:
-    """A function that tells whether a text is what `expect` describes.
+    """A function that returns whether a text matches `expect`.
 
-    `/re/` with the flags `i`, `m`, `s` is searched anywhere. Any other text accepts the text that equals it and, when
-    it is a regular expression, each text that this matches as a whole.
+    `/re/` with the flags `i`, `m`, `s` matches anywhere in the text. Any other `expect` accepts the text that equals it
+    and, when it is a regular expression, each text that it matches as a whole.
 
     Raises WrongParameter for a `/re/` that does not compile or has other flags.
     """
@@ -76,7 +76,7 @@ def compile_expect(expect: str) -> Callable[[str], bool]:
 
 
 def _slashed(expect: str) -> tuple[str, str] | None:
-    """Body and flags of a text that begins with `/` and has a later unescaped `/` with only letters behind it."""
+    """Body and flags of a text that begins with `/` and has a later unescaped `/` followed only by letters."""
     head, _, letters = expect.rpartition("/")
     escaped = (len(head) - len(head.rstrip("\\"))) % 2
     if not head.startswith("/") or escaped or not (letters.isalpha() or letters == ""):
@@ -106,5 +106,5 @@ def _compile(pattern: str) -> Any:
 
 
 def _utf8(text: str) -> bytes:
-    # RE2 is given bytes: a str it would encode anew and then count characters in; lone surrogates would not encode.
+    # RE2 would encode a str on each call and map offsets back to characters, and would fail on unpaired surrogates.
     return text.encode("utf-8", "replace")

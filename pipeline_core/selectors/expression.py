@@ -6,7 +6,7 @@
     operand     = "!" operand | "(" disjunction ")" | name
     name        = [A-Za-z_][A-Za-z0-9_-]*
 
-White space may stand between any two of these signs.
+White space is allowed between any two tokens.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pipeline_core.validation.texts import cut
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 MAX_LENGTH = 4000
-"""Characters of an expression."""
+"""The longest expression, in characters."""
 MAX_DEPTH = 100
-"""How many `(` and `!` may be open at once. It bounds the recursion of everything that walks a tree."""
+"""How deeply `(` and `!` may be nested. It bounds the recursion of all functions that walk a tree."""
 
 Value = Callable[[str], bool]
-"""Whether the condition of that name holds; asked only for names that decide the result."""
+"""Returns whether the condition of that name holds. Called only for names that decide the result."""
 
 
 class ExpressionError(WrongParameter):
-    """The text is no expression. `column` counts characters from 1."""
+    """The text is not a valid expression. `column` counts characters from 1."""
 
     def __init__(self, column: int, text: str) -> None:
         self.column = column
@@ -51,7 +51,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A condition or a preset. Where it stood (`column`, from 1; 0 unknown) is no part of its identity."""
+    """A condition or a preset. Its place in the text (`column`, from 1; 0 if unknown) is not compared."""
 
     name: str
     column: int = field(default=0, compare=False, repr=False)
@@ -76,8 +76,8 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
-    """Two or more operands of one operator; those joined by the same operator again are taken up, so that
-    `a && (b && c)` is `a && b && c`."""
+    """Two or more operands of one operator. Nested operands of the same operator are flattened: `a && (b && c)` becomes
+    `a && b && c`."""
 
     operands: tuple[Operand, ...]
 
@@ -121,7 +121,7 @@ Expression = Everything | Operand
 
 
 def names(tree: Expression) -> Iterator[Name]:
-    """Each name in the tree as often as it stands there, from left to right."""
+    """All occurrences of names in the tree, from left to right."""
     rest: list[Expression] = [tree]
     while rest:
         node = rest.pop()
@@ -180,7 +180,7 @@ class _Parser:
         return tree
 
     def _disjunction(self, *, start: bool = False) -> Operand:
-        # Both binary rules in one method: half as many frames for each level of parentheses.
+        # Both binary rules in one method: half as many stack frames per level of parentheses.
         alternatives: list[Operand] = []
         while True:
             factors = [self._operand(start=start)]

@@ -1,4 +1,4 @@
-"""Compiled selectors, which decide for the headers of jobs."""
+"""Compiled selectors, which match the headers of jobs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pipeline_core.selectors.selector import Condition, Selector, checked_tree
 
 @dataclass(frozen=True, slots=True)
 class ConditionValue:
-    """What came of one condition: the text that was found under its key, and whether it was as expected.
+    """The value of one condition for a job: the text that was found under its key, and whether it matched.
 
-    `expect` is None for a preset used by its bare name, which holds when the text is not empty.
+    `expect` is None for a preset that the expression uses by its name, which holds when the text is not empty.
     """
 
     name: str
@@ -51,7 +51,7 @@ class SelectorExplanation:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A condition, or a preset by its bare name, compiled."""
+    """A condition, or a preset used by its name, compiled."""
 
     key: str
     expect: str | None
@@ -78,7 +78,7 @@ class Matcher:
         self._tests = tests
 
     def matches(self, header: Header) -> bool:
-        """Whether the selector takes a job with this header. Only conditions that decide the result are looked at."""
+        """Whether the selector matches a job with this header. Evaluates only conditions that decide the result."""
         known: dict[str, bool] = {}
 
         def value(name: str) -> bool:
@@ -103,9 +103,9 @@ def _value(name: str, test: _Test, header: Header) -> ConditionValue:
 
 
 def compile(selector: Selector) -> Matcher:
-    """The matcher of an effective selector, as `merge` gives it.
+    """The matcher of an effective selector, as `merge` returns it.
 
-    Raises WrongParameter when the selector is not sound.
+    Raises WrongParameter when the selector is not valid (see `checked_tree`).
     """
     tree = checked_tree(selector, "jobSelector", "jobSelector")
     tests = {condition.name: _Test.of_condition(condition) for condition in selector.conditions}

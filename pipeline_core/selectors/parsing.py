@@ -18,12 +18,12 @@ _FIELDS = ("conditions", "expression", "states")
 
 
 def parse_selector(raw: object, path: str, *, with_states: bool = False) -> Selector | None:
-    """The selector that `raw`, parsed JSON from the field `path`, declares. Null declares none.
+    """The selector in `raw`, parsed JSON from the field `path`; None for null.
 
-    `conditions`, `expression` and `states` may be left out or null; `states` may be there only `with_states` (on a
-    LifeHook). What can be told from this selector alone is checked; `merge` checks what depends on the other side.
+    `conditions`, `expression` and `states` may be left out or null; `states` is allowed only `with_states` (on a LifeHook).
+    Checks what this selector alone shows; `merge` checks a plugin's selector together with its feature's.
 
-    Raises WrongParameter with every fault in `errors`, by path.
+    Raises WrongParameter with every validation error in `errors`, by path.
     """
     if raw is None:
         return None
@@ -133,7 +133,7 @@ def _is_object(
 
 
 def _text(raw: object, path: str, errors: ValidationErrors) -> str:
-    """`raw` when it is a text; else the empty text, and the fault is noted."""
+    """`raw` when it is a text; else adds an error and returns the empty text."""
     if raw is None or raw == "":
         hint = "; to match an empty value write /^$/" if path.endswith(".expect") else ""
         errors.add(path, f"is required and may not be empty{hint}")

@@ -1,4 +1,4 @@
-"""Selectors as they are declared, and a plugin's merged with its feature's."""
+"""Selectors as declared, and merging a plugin's with its feature's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANY_STATE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The text that `key` finds in a job's header is what `expect` describes."""
+    """Holds when the text that `key` finds in a job's header matches `expect`."""
 
     name: str
     key: str
@@ -28,7 +28,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What one side declared, or both sides merged. An empty `expression` is none; `states` None was left out."""
+    """The selector of a feature or a plugin, or both merged. `expression` is empty when there is none, `states` None."""
 
     conditions: tuple[Condition, ...] = ()
     expression: str = ""
@@ -61,8 +61,8 @@ def merge(
     expression, when it has one, replaces the feature's. `states` are the plugin's own. `path` and `feature_path` are
     the fields that the two came from: errors are reported under them.
 
-    Raises WrongParameter when the result is not sound (see `checked_tree`), or when the plugin declares a condition
-    that the expression in effect does not use.
+    Raises WrongParameter when the result is not valid (see `checked_tree`), or when the plugin declares a condition
+    that the effective expression does not use.
     """
     feature, plugin = feature or Selector(), plugin or Selector()
     conditions = {condition.name: condition for condition in (*feature.conditions, *plugin.conditions)}
@@ -84,7 +84,7 @@ def merge(
 def checked_tree(selector: Selector, conditions_path: str, expression_path: str) -> Expression:
     """The tree of a selector's expression; without conditions and expression, one that is always true.
 
-    The paths name the selectors that the conditions and the expression came from.
+    Errors are reported under the paths, which are those of the selectors that the conditions and the expression came from.
 
     Raises WrongParameter for conditions without an expression, too many conditions, an expression that does not parse
     and names that are neither declared nor presets.

@@ -1,4 +1,4 @@
-"""Calling the plugins of a stage, and what follows when one does not answer: patience first, then its failure policy."""
+"""Call the plugins of a stage. A plugin that does not answer is waited for (its patience), then its failure policy applies."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from pipeline_core.stages.outcomes import (
 Value = TypeVar("Value")
 
 MAX_PARALLEL = 16
-"""Plugins of one stage and one job that are called at the same time."""
-LONGEST_PAUSE = 30.0
-"""Seconds, at most, between two calls of an unavailable plugin for the same job."""
+"""How many plugins of one stage and one job are called at the same time."""
+MAX_PAUSE = 30.0
+"""The longest pause between two calls of an unavailable plugin for the same job, in seconds."""
 
 _ANSWERS_TASKSET = frozenset(
     {PluginType.TEMPLATE_TRANSLATOR, PluginType.TEMPLATE_DECORATOR, PluginType.SCHEDULER_BINDER}
@@ -64,10 +64,9 @@ class Answered(Generic[Value]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unanswered:
-    """There is no usable answer. While the job `waits` for the plugin, `pause` is in seconds; `policy` applies otherwise.
-
-    `unreachable` is what the step keeps about the plugin until its next call, if anything. `rejected`: the plugin says that
-    the job is wrong, so the job fails whatever the policy.
+    """There is no usable answer. If the job `waits` for the plugin, it is called again after `pause` seconds; otherwise
+    `policy` applies. `unreachable` is what the step stores about the plugin until its next call, if anything. With `rejected`
+    the plugin answered that the job is invalid, and the job fails whatever the policy.
     """
 
     plugin: RegisteredPlugin
@@ -90,7 +89,7 @@ def request_body(step: ClaimedStep) -> bytes:
 
 
 def settled_calls(step: ClaimedStep) -> dict[str, TrailEntry]:
-    """The entries of plugins that need not be called again, by key."""
+    """The trail entries of plugins that need not be called again, by key."""
     latest = {entry.plugin_key: entry for entry in step.trail if entry.outcome is not TrailOutcome.RESUMED}
     return {key: entry for key, entry in latest.items() if entry.outcome in _DONE}
 
@@ -108,7 +107,7 @@ def budget(plugins: Sequence[RegisteredPlugin]) -> float:
 def call(
     step: ClaimedStep, plugin: RegisteredPlugin, body: bytes, deadline: float, read: Callable[[bytes], Value]
 ) -> Answered[Value] | Unanswered:
-    """Call one plugin. `read` makes the answer's body a value, or raises BadAnswer; `deadline` is monotonic."""
+    """Call one plugin. `read` parses the answer's body, or raises BadAnswer. `deadline` is a reading of `time.monotonic()`."""
     plugin_call = PluginCall(step.job_id, step.stage, plugin.key, next_call_number(step, plugin))
     started_at, started = now(), time.monotonic()
 
@@ -187,7 +186,7 @@ def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed
 
 def _pause(postponements: int, failure: CallFailed, left: float | None) -> float:
     requested = failure.retry_after if isinstance(failure, PluginUnavailable) else None
-    pause = max(min(2.0**postponements, LONGEST_PAUSE) * random.uniform(0.75, 1.0), requested or 0.0)
+    pause = max(min(2.0**postponements, MAX_PAUSE) * random.uniform(0.75, 1.0), requested or 0.0)
     return pause if left is None else min(pause, max(left, 0.1))
 
 
@@ -210,10 +209,10 @@ def call_in_parallel(
 
 
 def outcome_of_failures(results: Sequence[Answered[Any] | Unanswered], entries: Sequence[TrailEntry]) -> Outcome | None:
-    """The outcome that the plugins without a usable answer lead to; None when the stage can go on without them.
+    """The outcome for a stage in which plugins gave no usable answer; None when the stage can continue without them.
 
-    `entries` are those of the answers. An unavailable plugin postpones the step, and those that answered are not called
-    again; one whose policy is `Fail` fails the job at once.
+    `entries` are the trail entries of the answers. An unavailable plugin postpones the step, and plugins that answered are
+    not called again. A plugin whose policy is `Fail` fails the job at once.
     """
     missing = [result for result in results if isinstance(result, Unanswered)]
     waiting = [result for result in missing if result.waits]
@@ -242,7 +241,7 @@ def outcome_of_failures(results: Sequence[Answered[Any] | Unanswered], entries: 
 
 
 def ignored_entries(results: Sequence[Answered[Any] | Unanswered]) -> list[TrailEntry]:
-    """The entries of the plugins that the stage goes on without."""
+    """The trail entries of the plugins that the stage continues without."""
     return [_recorded(result, TrailOutcome.IGNORED) for result in results if isinstance(result, Unanswered)]
 
 

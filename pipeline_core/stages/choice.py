@@ -13,9 +13,8 @@ from pipeline_core.taskset import document as taskset
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """`plugins` are those that the stage calls, in sequence order. `reason` says why there are none.
-
-    With `fails` that is also why the job fails here.
+    """Which plugins a stage calls for a job, in sequence order. `reason` says why there are none; if `fails`, it is also why
+    the job fails here.
     """
 
     plugins: tuple[RegisteredPlugin, ...] = ()
@@ -29,7 +28,7 @@ class Choice:
 
 
 def next_of(stages: Sequence[Stage], plugins: Snapshot, kind: str, header: Mapping[str, Any]) -> Stage:
-    """The first of these stages that has anything to do for the job; the launch always has."""
+    """The first of these stages that is not skipped for the job; the launch never is."""
     return next(stage for stage in stages if stage is Stage.LAUNCH or not choose(stage, plugins, kind, header).skipped)
 
 

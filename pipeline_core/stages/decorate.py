@@ -1,5 +1,5 @@
-"""Decoration: every matching decorator is sent the same TaskSet, in parallel; their additions are merged in sequence
-order, and none sees another's."""
+"""Decoration: every matching decorator gets the same TaskSet, in parallel; their additions are merged in sequence order. No
+decorator sees the additions of another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pipeline_core.taskset.schema import check_size
 
 
 def run(step: ClaimedStep) -> Outcome:
-    """Call the decorators that have not answered yet, and merge the additions of all."""
+    """Call the decorators that have not answered yet, and merge the additions of all decorators."""
     base = step.taskset or {}
     plugins = choose(Stage.DECORATE, step.plugins, step.kind, step.header).plugins
     earlier = settled_calls(step)

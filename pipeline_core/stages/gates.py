@@ -1,4 +1,4 @@
-"""Gates: called one after the other, in sequence order, each once for a job unless it asks to be called again."""
+"""Gates: called one after another, in sequence order, each once per job unless it asks to be called again."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Renew = Callable[[list[TrailEntry]], None]
 
 
 def run(step: ClaimedStep, renew: Renew) -> Outcome:
-    """Call the gates that have not answered. `renew` writes trail entries and renews the lease; before each gate but the
-    first it is called with the entry of the one before."""
+    """Call the gates that have not answered. `renew` writes trail entries and renews the lease; it is called between two
+    gates, with the entry of the first of them."""
     earlier = settled_calls(step)
     choice = choose(Stage.GATES, step.plugins, step.kind, step.header)
     gates = [gate for gate in choice.plugins if gate.key not in earlier]

@@ -1,5 +1,5 @@
-"""Launch: the TaskSet is started in the cluster. The claimed step is the intent, committed before the cluster is called;
-names come from the job, so that launching again finds what is there."""
+"""Launch: start the TaskSet in the cluster. The step was claimed and committed before the cluster is called, and names derive
+from the job, so that a repeated launch finds what an earlier one started."""
 
 from __future__ import annotations
 

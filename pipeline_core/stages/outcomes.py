@@ -1,4 +1,4 @@
-"""The step that a stage works on, and what may come of it, as values."""
+"""The step that a stage works on, and the possible outcomes of a stage, as values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pipeline_core.stages.names import Stage
 
 
 class TrailOutcome(StrEnum):
-    """What came of a plugin call: an answer, or what the plugin's failure policy made of there being none. `rejected`: the
-    translator says that the job is wrong.
+    """The outcome of a plugin call: answered, or what the plugin's failure policy made of a missing answer. `rejected`: the
+    translator answered that the job is invalid.
 
-    `resumed` and `ask_again` are no plugin calls: the job was resumed; a gate's request to be called again came due.
+    `resumed` and `ask_again` are not plugin calls: the job was resumed; the time came at which a gate asked to be called again.
     """
 
     ANSWERED = "answered"
@@ -48,7 +48,7 @@ class TrailEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unreachable:
-    """Since when a plugin is unavailable to a job, how many attempts were made, and how often the job was postponed."""
+    """Since when a plugin is unavailable for a job, how many attempts were made, and how often the job was postponed."""
 
     since: datetime
     attempts: int
@@ -57,10 +57,10 @@ class Unreachable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimedStep:
-    """A step whose lease one worker holds, with all that its stage needs to know of the job.
+    """A step whose lease a worker holds, with all that its stage needs to know about the job.
 
     `submitted` is the job as submitted, for the stage `translate`; `taskset` is the TaskSet, for all others. `trail` holds
-    the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, this one too.
+    the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, including this one.
     `unreachable` are the plugins that the step was postponed for, by key.
     """
 
@@ -90,7 +90,7 @@ class ClaimedStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advance:
-    """The stage is done. `taskset`, `factors` and `namespace` are new values; None leaves what is."""
+    """The stage is done. `taskset`, `factors` and `namespace` are new values; None keeps the present one."""
 
     trail: Sequence[TrailEntry] = ()
     taskset: Mapping[str, Any] | None = None
@@ -130,7 +130,7 @@ class Fail:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Postpone:
-    """A plugin or the cluster is unavailable: the job waits without a worker, and the step is due again after `seconds`."""
+    """A plugin or the cluster is unavailable: the step is released, and is due again after `seconds`."""
 
     reason: str
     seconds: float

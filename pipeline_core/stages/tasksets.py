@@ -1,4 +1,4 @@
-"""Checking the TaskSets that users and plugins give, by the pod policies of this installation."""
+"""Check the TaskSets of users and plugins against the pod policies of this installation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipeline_core.settings import settings
 from pipeline_core.taskset.pod_policy import PodPolicy, check_pods
 
 SHOWN = 3
-"""How many errors a reason names; the first ones are enough to begin with."""
+"""How many errors a reason names, beside the one in the error's message."""
 _COUNTED = re.compile(r" \(and \d+ more\)$")
 
 
 def policy_for_additions() -> PodPolicy:
-    """What decorators and binders add must keep to this."""
+    """The policy for what decorators and binders add."""
     return PodPolicy(settings().pod_policy == "baseline", settings().host_paths)
 
 
@@ -29,7 +29,7 @@ def check_submitted(document: Mapping[str, Any]) -> None:
 
 @contextmanager
 def as_bad_answer() -> Iterator[None]:
-    """Raise BadAnswer in place of WrongParameter: what is wrong with the document is wrong with the plugin's answer."""
+    """Raise BadAnswer in place of WrongParameter, for checks of a document that a plugin answered."""
     try:
         yield
     except WrongParameter as error:
@@ -37,7 +37,7 @@ def as_bad_answer() -> Iterator[None]:
 
 
 def described(error: WrongParameter) -> str:
-    """The error as one sentence, with the first of the errors that its message only counts."""
+    """The error as one sentence, with the first SHOWN of the errors that its message only counts."""
     others = [f"{path} {texts[0]}" for path, texts in error.errors.items() if texts[0] not in error.message]
     left = len(others) - SHOWN
     more = [f"and {left} more"] if left > 0 else []

@@ -1,4 +1,4 @@
-"""Translation: exactly one translator makes the user's job a TaskSet; a job that is one already needs none."""
+"""Translation: exactly one translator turns the user's job into a TaskSet; a job that is a TaskSet already needs none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(step: ClaimedStep) -> Outcome:
 
 
 def read(body: bytes, step: ClaimedStep) -> dict[str, Any]:
-    """The TaskSet of a translator's answer, under the job's name. Raises BadAnswer."""
+    """The TaskSet in a translator's answer, checked and named after the job. Raises BadAnswer."""
     document = answers.taskset(body)
     with as_bad_answer():
         schema.check(document)

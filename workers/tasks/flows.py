@@ -1,4 +1,4 @@
-"""The tasks that advance runs of flows. They do what is due by the database, however often they are called."""
+"""The tasks that advance runs of flows. They do what is due by the database, so calling them more often is harmless."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from workers.names import ADMIT_RUNS, ADVANCE_RUN, HELP_SCHEDULES
 log = structlog.get_logger(__name__)
 
 
-def leaving_to_tick(task: Callable[[str], None]) -> Callable[[str], None]:
-    """While the database or the cluster is away, leave the work to the tick that finds it again."""
+def retried_by_tick(task: Callable[[str], None]) -> Callable[[str], None]:
+    """Log that the database or the cluster is unavailable, and return: a tick finds the work again."""
 
     @wraps(task)
-    def run(of: str) -> None:
+    def run(id: str) -> None:
         try:
-            task(of)
+            task(id)
         except (Unavailable, ClusterUnavailable) as error:
-            log.warning("left to the next tick", error=error.message)
+            log.warning("task failed: left to the next tick", error=error.message)
 
     return run
 
 
 @app.task(name=ADVANCE_RUN)
-@leaving_to_tick
+@retried_by_tick
 def advance(run_id: str) -> None:
-    """Advance a run by what has become of its jobs."""
+    """Advance a run by the states of its jobs."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
     progress.advance(run_id)
 
 
 @app.task(name=ADMIT_RUNS)
-@leaving_to_tick
+@retried_by_tick
 def admit_runs(flow_id: str) -> None:
     """Start the waiting runs of a flow that may start, and advance its backfill."""
     structlog.contextvars.bind_contextvars(flow_id=flow_id)
@@ -50,8 +50,8 @@ def admit_runs(flow_id: str) -> None:
 
 @app.task(name=HELP_SCHEDULES)
 def help_schedules() -> None:
-    """Make due runs of schedules, beginning at the other end than the tick that asked for help."""
+    """Create due runs of schedules, in the opposite order of the tick that requested help."""
     try:
         run_creation.create_due_runs(0, helping=True)
     except Unavailable as error:
-        log.warning("left to the next tick", error=error.message)
+        log.warning("task failed: left to the next tick", error=error.message)

@@ -24,7 +24,7 @@ def deliver_one(task: Task[Any, Any], delivery_id: str) -> None:
     try:
         status = deliver(delivery_id, owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
     except Unavailable as error:
-        log.warning("delivery postponed: the database is away", error=error.message)
+        log.warning("delivery postponed: the database is unavailable", error=error.message)
         return
     if status:
         totals().count(Metric.DELIVERY_ATTEMPTS, (status,))

@@ -1,4 +1,4 @@
-"""The stage tasks: claim the step, run the stage, finish, and go on with the chain at the stage that follows."""
+"""The stage tasks: claim the step, run the stage, finish the step, and continue the chain with the next stage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
 
 
 def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None:
-    """Run one stage of a job, if its step is still due. The database has the result before the chain goes on."""
+    """Run one stage of a job, if its step is still due. The outcome is committed before the chain continues."""
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, epoch=epoch)
     started = time.monotonic()
     try:
@@ -58,8 +58,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
         progress = cursor.finish(step, result)
         failpoints.reach(Point.STAGE_FINISHED, stage, step.name)
     except Unavailable as error:
-        # The step stays due: its lease runs out, or was never taken, and a tick publishes it again.
-        log.warning("stage postponed: the database is away", error=error.message)
+        # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
+        log.warning("stage postponed: the database is unavailable", error=error.message)
         raise Ignore from error
     except LeaseLost:
         log.info("stage result dropped: the job was stopped, or another worker took the step over")
@@ -81,8 +81,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
             failpoints.reach(Point.CHAIN_PARKED, step.name)
             raise Ignore
         case _ if task.request.chain:
-            # Ignore keeps Celery from publishing the rest of the chain. After the last stage there is none, and an
-            # exception takes Celery longer than a return.
+            # Ignore prevents Celery from publishing the rest of the chain. When there is none, a return is faster than an
+            # exception.
             raise Ignore
 
 
@@ -92,16 +92,16 @@ def _sent(args: tuple[object, ...], **_: object) -> None:
 
 
 def outcome(step: ClaimedStep) -> Outcome:
-    """Run the stage. A step whose worker ended max_claims times fails the job."""
+    """Run the stage. Fails the job when a worker died at this step PIPELINE_MAX_CLAIMS times."""
     if step.claim_count > settings().max_claims:
-        tries = step.claim_count - 1
-        return Fail(trail=(), reason=f"The stage {step.stage} was begun {tries} times and its worker ended each time.")
+        claims = step.claim_count - 1
+        return Fail(trail=(), reason=f"The stage {step.stage} was begun {claims} times and its worker ended each time.")
     try:
         result = RUN[step.stage](step)
         failpoints.reach(Point.STAGE_ANSWERED, step.stage, step.name)
         return result
     except SoftTimeLimitExceeded:
-        return Postpone(reason=f"The stage {step.stage} ran out of time and is tried again.", seconds=5.0)
+        return Postpone(reason=f"The stage {step.stage} ran out of time and will be retried.", seconds=5.0)
 
 
 for _stage in STAGES:

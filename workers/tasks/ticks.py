@@ -1,5 +1,5 @@
-"""Beat's ticks, and the queue probes that one of them sends. A tick's message carries nothing: the tick finds its work in the
-database, so that a doubled or a missed one is harmless.
+"""Beat's ticks, and the queue probes that one of them sends. A tick's message has no arguments: the tick finds due work in the
+database, so that a duplicate or missed tick is harmless.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ log = structlog.get_logger(__name__)
 
 BATCH = 500
 SCHEDULE_SECONDS = 0.5
-"""How long one tick makes runs that schedules have missed; other ticks wait behind it."""
+"""How long one tick may create due runs of schedules; other ticks wait for it."""
 PROBE_LIMIT = 100
-"""A queue in which so many messages wait gets no more probes."""
+"""No probe is sent through a queue in which so many messages wait."""
 
 
 def tick(name: str) -> Callable[[Callable[..., int]], Any]:
-    """Register a task of this name. The function returns how much it found to do; while the database, Redis or the cluster is
-    away, the next tick does it."""
+    """Register a function as the task of this tick. The function returns how many actions it took. When the database, Redis or
+    the cluster is unavailable, the failure is logged and the work is left to the next tick."""
 
     def register(function: Callable[..., int]) -> Any:
         @wraps(function)
@@ -70,7 +70,7 @@ def below_limit(names: list[str]) -> bool:
 
 
 def send(tick: str, found: Sequence[Wakeup]) -> int:
-    """Publish what a tick has found, and return how much that was."""
+    """Publish the wake-ups that a tick has found. Returns how many."""
     if found:
         failpoints.reach(Point.TICK_FOUND, tick)
         publish.publish(found)
@@ -79,7 +79,7 @@ def send(tick: str, found: Sequence[Wakeup]) -> int:
 
 @tick("tick.steps")
 def steps() -> int:
-    """Publish due steps: their message was lost, their worker died, or it is time to call an unavailable plugin again."""
+    """Publish due steps: a message was lost, a worker died, or an unavailable plugin is to be called again."""
     if not below_limit(stage_queues()):
         return 0
     return send("steps", cursor.due_steps(BATCH))
@@ -135,18 +135,18 @@ def probe_arrived(queue: str) -> None:
     try:
         queue_probes.arrived(queue)
     except Unavailable as error:
-        log.warning("queue probe not noted: the database is away", queue=queue, error=error.message)
+        log.warning("queue probe not recorded: the database is unavailable", queue=queue, error=error.message)
 
 
 @tick("tick.suspensions")
 def due_suspensions() -> int:
-    """End the suspensions whose time is over."""
+    """End the suspensions that have timed out."""
     return for_each_job(control.due_suspensions(BATCH), control.end_suspension)
 
 
 @tick("tick.reconcile")
 def reconcile() -> int:
-    """Observe every launched job of which the last observation is too old."""
+    """Observe launched jobs whose last observation is too old."""
     return for_each_job(rollup.stale(now() - timedelta(seconds=settings().reconcile_seconds), BATCH), rollup.observe)
 
 
@@ -196,5 +196,5 @@ def clean(job_id: str) -> int:
 
 @tick("tick.retention")
 def delete_expired() -> int:
-    """Delete what was kept for as long as the settings say."""
+    """Delete what is older than the retention settings say."""
     return retention.enforce(BATCH)

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations over the connection that `pipeline_core.database.migrate` hands it."""
+"""Alembic's entry point: runs the migrations on the connection that `pipeline_core.database.migrate` passes."""
 
 from __future__ import annotations
 

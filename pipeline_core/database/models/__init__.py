@@ -1,4 +1,4 @@
-"""The tables, one module for each aggregate. Importing this package makes all of them known to `Base.metadata`."""
+"""The tables, one module for each aggregate. Importing this package registers all of them in `Base.metadata`."""
 
 from pipeline_core.database.models.audit import AuditEntry
 from pipeline_core.database.models.base import Base, table

@@ -14,7 +14,7 @@ Id = Annotated[str, mapped_column(String(32, collation="C"))]
 Serial = Annotated[int, mapped_column(BigInteger, primary_key=True)]
 Timestamp = Annotated[datetime, mapped_column(DateTime(timezone=True))]
 Document = Annotated[Any, mapped_column(JSON(none_as_null=True))]
-"""PostgreSQL's `json`, not `jsonb`: it keeps the keys' order, and any text."""
+"""PostgreSQL's `json`, not `jsonb`: it preserves the order of keys, and accepts any text."""
 
 
 class Base(DeclarativeBase):
@@ -33,6 +33,6 @@ class Base(DeclarativeBase):
 
 
 def table(model: type[Base]) -> Table:
-    """A model's table, for statements that need no objects: one attribute of a model in them, and the ORM would handle
-    them as its own, in twice the time."""
+    """A model's table, for statements that need no objects: with a single attribute of a model the ORM would process the
+    statement, which takes twice as long."""
     return cast("Table", model.__table__)

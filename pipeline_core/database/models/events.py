@@ -22,7 +22,7 @@ class DeliveryStatus(StrEnum):
 
 
 POSITIONS = Sequence("event_positions", metadata=Base.metadata)
-"""Where positions in the feed come from. It outlives the events, so that none is ever given twice."""
+"""The sequence of positions in the feed. It is independent of the table, so no position is used twice."""
 
 
 class Event(Base):
@@ -71,7 +71,7 @@ class Delivery(Base):
     last_answer: Mapped[str] = mapped_column(default="")
     created_at: Mapped[Timestamp]
     next_at: Mapped[Timestamp]
-    # When a wake-up for it was published last: until that has had its time, a tick publishes no other.
+    # When its wake-up was published last: a tick publishes another only after PIPELINE_WAKE_AFTER_SECONDS.
     published_at: Mapped[Timestamp | None]
     give_up_at: Mapped[Timestamp]
     finished_at: Mapped[Timestamp | None]

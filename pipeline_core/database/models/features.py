@@ -11,8 +11,8 @@ from pipeline_core.database.models.base import Base, Document, Serial, Timestamp
 class Registry(Base):
     """A single row whose `version` grows with every change to features and plugins.
 
-    Processes keep what they have compiled until the version is another; a change takes this row's lock first, so that
-    changes come one after the other.
+    Processes cache their compiled snapshot until the version changes; every change locks this row first, so that changes are
+    serialized.
     """
 
     __tablename__ = "registry"

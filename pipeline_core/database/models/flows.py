@@ -39,8 +39,8 @@ class FlowRow(Base):
 
     `next_at` is the earliest point of the schedule that may have no run yet, whether the flow is paused or not; None
     without a schedule. `scheduled_since` is when the schedule was set or changed last. Points up to `replay_until` get runs
-    even with `catchup: false`. `schedule_error` is why no scheduled run could be created at `schedule_error_at`; creating it
-    is tried again. Of the points from `deleted_from` to `deleted_until` runs were deleted for their age: they get none again.
+    even with `catchup: false`. `schedule_error` is why no scheduled run could be created at `schedule_error_at`; this
+    is retried. Of the points from `deleted_from` to `deleted_until` runs were deleted for their age: they get none again.
     """
 
     __tablename__ = "flows"
@@ -66,7 +66,7 @@ class FlowRow(Base):
 
 class Backfill(Base):
     """Points of a schedule that get runs on request: `points` are RFC 3339, oldest first; the first `made_count` of them have
-    a run; those in `points_to_retry` are run again before the others. A flow has at most one that is running."""
+    a run; those in `points_to_retry` are run again before the others. A flow has at most one running backfill."""
 
     __tablename__ = "backfills"
 
@@ -124,8 +124,8 @@ class RunRow(Base):
 
 
 class RunDefinitionRow(Base):
-    """What a run was started with and what never changes: the flow's entry, the documents of its templates by name, the
-    variables given, and the values of `global_env`, which all its tasks share."""
+    """What a run was started with; it never changes: the flow's entry, the documents of its templates by name, the given
+    variables, and the values of `global_env`, which all its tasks share."""
 
     __tablename__ = "run_definitions"
 
@@ -195,7 +195,7 @@ class RunSignal(Base):
 
 
 class PortLease(Base):
-    """A port of the hosts that one job has to itself until it has been cleaned up."""
+    """A host port that is reserved for one job until the job has been cleaned up."""
 
     __tablename__ = "port_leases"
 

@@ -20,8 +20,8 @@ class Cleanup(StrEnum):
 class Job(Base):
     """One row per job, with all that a list shows and a transition needs; its documents are in `job_documents`.
 
-    `epoch` grows with every suspend, resume and stop: messages, leases and parked chains of an older epoch are void.
-    `stage` stays where the job ended. `event_sequence` is the number of the newest event.
+    `epoch` grows with every suspend, resume and stop: messages, leases and parked chains of an older epoch are invalid.
+    `stage` is the last one after the job has ended. `event_sequence` is the number of the newest event.
     """
 
     __tablename__ = "jobs"
@@ -47,13 +47,13 @@ class Job(Base):
     suspended_until: Mapped[Timestamp | None]
     on_timeout: Mapped[str] = mapped_column(default="")
     last_observed_at: Mapped[Timestamp | None]
-    # When the next replica attempt is due, of the failed replicas that are retried.
+    # When the next retry of a failed replica is due.
     retry_at: Mapped[Timestamp | None]
     cleanup: Mapped[str | None]
-    # A launch may have been in progress when the job ended; what it started can appear until then.
+    # A launch may have been in progress when the job ended: pods of it may appear until then.
     cleanup_after: Mapped[Timestamp | None]
     logs_pruned_at: Mapped[Timestamp | None]
-    # Nothing of the job runs any more, and what is left in the cluster is kept until then.
+    # Nothing of the job runs any more; its ended pods are kept in the cluster until then.
     kept_until: Mapped[Timestamp | None]
     exit_code: Mapped[int | None]
     exit_diagnostics: Mapped[str] = mapped_column(default="")
@@ -107,8 +107,8 @@ class Step(Base):
 
     Written in the transaction that makes the step pending and deleted in the one that ends it, so a job that is suspended,
     launched or ended has none. `due_at` is when a tick should publish it (again): shortly after it was published, when its
-    lease expires, or when an unavailable plugin is to be called again (`not_before`). `unreachable` holds what
-    `stages.outcomes.Unreachable` says, by plugin key, with `since` in RFC 3339.
+    lease expires, or when an unavailable plugin is to be called again (`not_before`). `unreachable` holds the fields of
+    `stages.outcomes.Unreachable` by plugin key, with `since` in ISO 8601.
     """
 
     __tablename__ = "steps"
@@ -182,8 +182,8 @@ class Replica(Base):
 class JobResult(Base):
     """The results that one replica of a job left: output and metrics. Replicas that left none have no row.
 
-    `problem` says why an output that was left is not kept, `metrics_problem` the same of the metrics. `unknown`: the cluster
-    cannot tell whether there was an output, and `problem` says why not.
+    `problem` says why an existing output is not stored, `metrics_problem` the same for the metrics. With `unknown` the cluster
+    could not determine whether there was an output, and `problem` says why.
     """
 
     __tablename__ = "job_results"
@@ -202,7 +202,7 @@ class JobResult(Base):
 
 
 class IdempotencyKey(Base):
-    """A key that a client sent with a submission, so that the same submission again finds its job."""
+    """A key that a client sent with a submission, so that a repeated submission returns the same job."""
 
     __tablename__ = "idempotency_keys"
 

@@ -1,4 +1,4 @@
-"""Leases of roles that one process at a time may have, such as leading the watchers."""
+"""Leases of roles that one process at a time may have, such as that of the active watcher."""
 
 from __future__ import annotations
 

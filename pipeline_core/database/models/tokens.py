@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""API tokens, and the admin's password."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline_core.database.models.base import Base, Timestamp
 
 
 class Token(Base):
-    """A random token, kept as the SHA-256 of its value. `own_only` ones see only jobs whose user is `forwho`."""
+    """A random token, stored as its SHA-256. With `own_only` it gives access only to jobs whose user is `forwho`."""
 
     __tablename__ = "tokens"
 

@@ -1,50 +1,50 @@
-"""Jobs that cannot be had do not keep others from their turn."""
+"""Jobs that the cluster cannot serve are skipped, and the others are not affected."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipeline_core.clusters.base import ClusterUnavailable
-from workers.each_job import MISSES, for_each_job
+from workers.each_job import MAX_FAILURES, for_each_job
 
 JOBS = [f"j{number}" for number in range(40)]
 
 
-def test_each_job_has_its_turn() -> None:
+def test_the_callback_is_called_for_each_job() -> None:
     seen: list[str] = []
     assert for_each_job(JOBS, seen.append) == len(JOBS)
     assert sorted(seen) == sorted(JOBS)
 
 
-def test_one_that_is_away_does_not_keep_the_others_from_theirs() -> None:
+def test_a_job_whose_cluster_is_unavailable_is_skipped() -> None:
     seen = []
 
-    def act(job_id: str) -> None:
+    def callback(job_id: str) -> None:
         if job_id == "j0":
             raise ClusterUnavailable("its namespace is closed")
         seen.append(job_id)
 
-    for_each_job(JOBS, act)
+    for_each_job(JOBS, callback)
     assert sorted(seen) == sorted(JOBS[1:])
 
 
-@pytest.mark.parametrize(("jobs", "asked"), [(JOBS, MISSES), (JOBS[:1], 1)])
-def test_a_cluster_that_is_away_is_not_asked_for_each_of_them(jobs: list[str], asked: int) -> None:
+@pytest.mark.parametrize(("jobs", "calls"), [(JOBS, MAX_FAILURES), (JOBS[:1], 1)])
+def test_an_unavailable_cluster_ends_the_loop_after_a_few_failures(jobs: list[str], calls: int) -> None:
     seen = []
 
-    def act(job_id: str) -> None:
+    def callback(job_id: str) -> None:
         seen.append(job_id)
         raise ClusterUnavailable("nobody answers")
 
     with pytest.raises(ClusterUnavailable, match="nobody answers"):
-        for_each_job(jobs, act)
-    assert len(seen) == asked
+        for_each_job(jobs, callback)
+    assert len(seen) == calls
 
 
-def test_no_job_is_no_trouble() -> None:
+def test_no_jobs_is_fine() -> None:
     assert for_each_job([], print) == 0
 
 
-def test_other_errors_are_told() -> None:
+def test_other_errors_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         for_each_job(JOBS, lambda _: 1 / 0)
