@@ -1,4 +1,4 @@
-"""The service with every message sent twice, and given to another worker long before its stage is done.
+"""The service with every message sent twice, and redelivered to another worker long before its stage is done.
 
 Loaded in front of the service itself: by gunicorn as its configuration, by Celery as the module of its app.
 """

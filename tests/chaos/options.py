@@ -1,4 +1,4 @@
-"""Options of the tests that go on for as long as wished."""
+"""Options of the tests whose duration can be chosen."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Restartable:
         wait_for(self.server.ready, f"{self.server.name} to start")
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """End it with this signal."""
+        """Kill it with this signal."""
         self._process.send_signal(number)
         self._process.wait(HANG_SECONDS)
 
     def pause(self) -> None:
-        """Let it hang: connections stay open, and nobody answers."""
+        """Let it hang (SIGSTOP): connections stay open, and it does not answer."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -45,7 +45,7 @@ class Restartable:
         self._process.send_signal(signal.SIGCONT)
 
     def forget(self) -> None:
-        """Remove what a Redis has written down, while it does not run."""
+        """Remove the data files of a Redis while it does not run."""
         shutil.rmtree(self.server.directory / "appendonlydir")
 
     def redis(self) -> Redis:

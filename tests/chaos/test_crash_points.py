@@ -1,4 +1,4 @@
-"""Every point where two things have to agree: a process that ends exactly there costs time, and no job."""
+"""Crashes at every failpoint: a process that ends exactly there costs time, and no job."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BY_PROCESS = [
     f"{Point.CLUSTER_OBSERVED}:exit:3",
     f"{Point.CLUSTER_CLEARED}:exit:2",
 ]
-"""These happen to whichever job comes by."""
+"""These happen to any job."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_process_that_ends_there_costs_no_job_and_doubles_nothing(ended: World
 
 
 @pytest.mark.parametrize("fault", BY_PROCESS)
-def test_it_happened_to_some_job_and_all_ended_well(ended: World, fault: str) -> None:
+def test_each_failure_happened_and_all_jobs_ended_well(ended: World, fault: str) -> None:
     happened(ended, fault, quiet=1)
     assert set(ended.states().values()) == {"succeeded"}
 

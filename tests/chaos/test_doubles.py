@@ -1,4 +1,4 @@
-"""Everything twice: messages, beats, housekeeping workers and watchers; nothing that they do is done twice."""
+"""Duplicate messages, beats, housekeeping workers and watchers: nothing is done twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world(
 
 
 def doubled(service: Installation) -> None:
-    """Let every process load the doubling first, and give those a twin of which one ought to be enough."""
+    """Let every process load the module `doubling`, and start a second beat, housekeeping worker and watcher."""
     for name, one in list(service.services.items()):
         argv = [word.replace("workers.app", "tests.chaos.doubling") for word in one.argv]
         if name == "api":
@@ -70,7 +70,7 @@ def test_nothing_is_done_twice(world: World) -> None:
 
 
 def test_messages_were_doubled(world: World) -> None:
-    """The test above would hold of a service that sends each message once, too."""
+    """Otherwise the test above would also pass with a service that sends each message once."""
     redis = world.redis()
     queue = f"{world.service.environment['PIPELINE_REDIS_PREFIX']}stages.translate"
     for worker in ("stages1", "stages2"):

@@ -1,4 +1,4 @@
-"""Runs of flows while processes are killed and Redis forgets: each try of a task is one job, and all runs end right."""
+"""Runs of flows while processes are killed and Redis is emptied: each attempt of a task is one job, and all runs end well."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def service(tmp_path: Path, postgres_url: str, migrated_database: str, redis: Re
 
 
 @pytest.mark.slow
-def test_each_try_of_a_task_is_one_job_whatever_is_killed(
+def test_each_attempt_of_a_task_is_one_job_whatever_is_killed(
     service: Installation, redis: Restartable, tmp_path: Path
 ) -> None:
     starts = tmp_path / "starts"
@@ -111,7 +111,7 @@ def _start(name: str, starts: Path) -> str:
 
 
 def _progress() -> Any:
-    """What differs as long as runs move on."""
+    """A value that changes as long as runs make progress."""
     with transaction() as session:
         return sorted(session.execute(select(TaskRunRow.run_id, TaskRunRow.key, TaskRunRow.state)).all())
 

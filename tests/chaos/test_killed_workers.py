@@ -33,7 +33,7 @@ def world(
         yield world
 
 
-def test_workers_killed_while_plugins_are_asked_cost_a_lease_and_no_job(world: World) -> None:
+def test_a_worker_killed_during_plugin_calls_costs_a_lease_and_no_job(world: World) -> None:
     answer = threading.Event()
     asked = {path: threading.Event() for path in PATHS}
     plugins = dict(world.plugins.plugins)

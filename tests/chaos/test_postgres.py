@@ -1,4 +1,4 @@
-"""PostgreSQL restarted, crashed and cut off under load: requests are told to come again, and nothing is half-written."""
+"""PostgreSQL restarted, crashed and cut off under load: requests get 503, and nothing is half-written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, postgres: Restartable, redis
 
 
 class Asking:
-    """Somebody who asks the API without pause, and notes what it answers."""
+    """A client that calls the API without pause, and records the answers."""
 
     def __init__(self, url: str) -> None:
         self.answers: list[requests.Response] = []

@@ -1,4 +1,4 @@
-"""Several do something to the same job at once: one wins, the others are told so, and nothing of a stopped job runs."""
+"""Concurrent operations on the same job: one wins, the others get 409, and nothing of a stopped job runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def suspended(world: World, name: str) -> str:
 
 
 def nothing_runs(world: World, *job_ids: str) -> None:
-    """Nothing of these jobs runs, and the record says so and owes nothing."""
+    """Nothing of these jobs runs, and the database has no pending work for them."""
     jobs = "SELECT id FROM jobs WHERE id = ANY(%s) AND cleanup = 'pending'"
     wait_for(lambda: not world.rows(jobs, list(job_ids)), "the stopped jobs to be cleaned up")
     assert not set(world.cluster().running()) & set(job_ids)

@@ -1,4 +1,4 @@
-"""Redis loses everything, is away, hangs, or takes nothing more, while jobs are in every state: all go on."""
+"""Redis loses its data, is unavailable, hangs, or is full, while jobs are in every state: all continue."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_processes_that_start_before_redis_wait_for_it(world: World, redis: Rest
 
 @contextmanager
 def holding(world: World, path: str) -> Iterator[threading.Event]:
-    """Let a plugin answer at the end of the block only; the event is set when it was asked."""
+    """Let a plugin answer only at the end of the block; the event is set when it was called."""
     asked, answer = threading.Event(), threading.Event()
     plugin = world.plugins.plugins[path]
 

@@ -1,4 +1,4 @@
-"""Many at once: suspended jobs that hold nothing but rows, and deliveries that are due after a long outage."""
+"""Many suspended jobs, which hold nothing but rows, and many deliveries that are due after a long outage."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_after_an_outage_all_deliveries_arrive_in_order_and_nobody_else_waits(
 
 
 def insert_due_deliveries(url: str, plugin_key: str, count: int) -> list[str]:
-    """Two events each of half as many jobs, both still to be told; the jobs' IDs."""
+    """Insert two events each of half as many jobs, both with waiting deliveries; the jobs' IDs."""
     moment = now() - timedelta(hours=1)
     jobs = insert_jobs(url, count // 2, state="succeeded", stage="cluster", sequence=2, finished_at=moment)
     with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:

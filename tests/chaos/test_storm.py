@@ -1,4 +1,4 @@
-"""Many jobs, and every second or so some process is killed: all of them end right, and nothing is done twice."""
+"""Many jobs while a process is killed about every second: all jobs end well, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKERS = ("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")
 PROCESSES = ("api", *WORKERS)
 PARKED_EVERY = 5
 BLOWS = 40
-"""So many processes are killed at most: a storm is over some time, and what it left behind ends then."""
+"""The number of processes that are killed at most, so that the storm ends and the jobs can end then."""
 PAUSE = (0.5, 1.5)
 SERVER_EVERY = 10
 
@@ -38,12 +38,12 @@ class Storm:
         self.world = world
         self.blows: Counter[str] = Counter()
         self._random = random.Random(seed)
-        # Each server in its turn, so that a storm of any length strikes both.
+        # The servers take turns, so that a storm of any length kills both.
         self._next_server = cycle(self._random.sample(servers, len(servers)))
         self._over = threading.Event()
 
     def strike(self) -> None:
-        """One blow after the other. Runs in the main thread: a server ends with the thread that started it."""
+        """Kill one process after another. Runs in the main thread: a server ends with the thread that started it."""
         while not self._over.wait(self._random.uniform(*PAUSE)) and self.blows.total() < BLOWS:
             if self.blows.total() % SERVER_EVERY == SERVER_EVERY - 1:
                 self._restart(next(self._next_server))
@@ -96,7 +96,7 @@ def test_all_jobs_end_right_though_some_process_is_killed_every_second(
             postgres.url,
             _migrated(template),
             redis.url,
-            # Who is killed so often that five deaths may well meet at one stage of one job is no poison.
+            # With so many kills, five may hit the same stage of one job, which would fail it by the default limit.
             PIPELINE_MAX_CLAIMS="50",
         ) as world,
     ):

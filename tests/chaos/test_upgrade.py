@@ -1,4 +1,4 @@
-"""A new version: its migration runs over live rows, and its processes take the old ones' places one after the other."""
+"""A new version: its migration runs over live rows, and its processes replace the old ones one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole installation with a plugin in every stage, kept alive by a supervisor, and what must hold of every job in it."""
+"""A whole installation with a plugin in every stage, restarted by a supervisor, and the invariants of its jobs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class World:
     jobs: dict[str, str] = field(default_factory=dict)
 
     def register(self) -> None:
-        """One plugin for every stage, two gates, and a subscriber that hears of everything."""
+        """One plugin for every stage, two gates, and a subscriber to all events."""
         serve, register = self.plugins.plugin, self.service.register
         register(
             "translator", _plugin("TemplateTranslator", serve("/translator", lambda packet: packet["job"]["makes"]))
@@ -86,7 +86,7 @@ class World:
         return self.jobs[name]
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What the record says, as soon as it can be read. Where a list of values goes: `= ANY(%s)`."""
+        """The rows of a query, as soon as the database answers. Write `= ANY(%s)` for a list of values."""
 
         def read() -> tuple[list[tuple[Any, ...]]] | None:
             with (
@@ -101,7 +101,7 @@ class World:
         return wait_for(read, "the database to answer")[0]
 
     def progress(self) -> Any:
-        """What differs as long as jobs move on: how much was written down of each, and which faults happened."""
+        """A value that changes as long as jobs make progress: how many rows each has, and which failures happened."""
         written = (
             "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM trail),"
             " (SELECT count(*) FROM deliveries WHERE status <> 'waiting'),"
@@ -123,7 +123,7 @@ class World:
         return dict(self.rows("SELECT name, state FROM jobs"))
 
     def wait_ended(self, *names: str) -> None:
-        """Wait until these jobs (all, if none is named) are over and cleaned up, and nobody is still to be told of one."""
+        """Wait until these jobs (all, if none is named) have ended, are cleaned up and have no waiting deliveries."""
         ids = [self.jobs[name] for name in names or self.jobs]
         open_jobs = (
             "SELECT name, state, stage, reason, cleanup FROM jobs WHERE id = ANY(%s)"
@@ -137,7 +137,7 @@ class World:
             raise AssertionError(f"{error}: {self.rows(open_jobs, ids)}; steps: {steps}") from None
 
     def resume_when_suspended(self, *names: str) -> None:
-        """Resume each of these jobs once, when its gate has suspended it; an answer may be lost on its way."""
+        """Resume each of these jobs once, when its gate has suspended it; a response may be lost."""
 
         def resumed(name: str) -> bool:
             state, suspended = self.rows(
@@ -154,7 +154,7 @@ class World:
             wait_for(lambda name=name: resumed(name), f"{name} to be resumed", progress=self.progress)  # type: ignore[misc]
 
     def check(self, name: str, events: list[str] = STRAIGHT) -> None:
-        """What must hold of a job that was to succeed, whatever died on its way."""
+        """Check the invariants of a job that should succeed, whatever was killed meanwhile."""
         job_id = self.jobs[name]
         ((state, reason),) = self.rows("SELECT state, reason FROM jobs WHERE id = %s", job_id)
         assert state == "succeeded", reason
@@ -168,7 +168,7 @@ class World:
         assert sorted((self.starts / name).read_text().split()) == list(ROLES)
 
     def check_trail(self, name: str) -> None:
-        """Each plugin's answer is written down once, and however often it was asked, it could tell that it was."""
+        """Each plugin's answer is written once, and repeated requests had the same Idempotency-Key."""
         job_id = self.jobs[name]
         trail = self.rows(
             "SELECT plugin_key, outcome, call_number FROM trail WHERE job_id = %s AND outcome <> 'resumed'", job_id
@@ -178,7 +178,7 @@ class World:
         assert keys == {f"{job_id}:{stage}:{plugin}:1" for stage, plugin in _ASKED}
 
     def check_events(self, name: str, events: list[str]) -> None:
-        """Every change was written down once and in order, and the subscriber heard of each, in order."""
+        """Every change was written once and in order, and the subscriber got each event, in order."""
         job_id = self.jobs[name]
         written = self.rows("SELECT sequence, state FROM events WHERE job_id = %s ORDER BY sequence", job_id)
         assert written == list(enumerate(events, 1))
@@ -221,7 +221,7 @@ def _first_gate(packet: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def supervised(service: Installation) -> Iterator[None]:
-    """Start whatever of the service ends again, at once, as its supervisor would, until the block ends."""
+    """Restart each process of the service that ends, as a supervisor would, until the block ends."""
     over = threading.Event()
 
     def look() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a test that starts one: it belongs to tests/integration."""
+    """Fail a test that starts a process: it belongs to tests/integration."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a unit test starts a process: move it to tests/integration")

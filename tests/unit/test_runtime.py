@@ -43,7 +43,7 @@ def test_a_part_is_made_once_and_anew_after_a_restart() -> None:
     assert fresh() is not before
 
 
-def test_what_was_made_is_closed_the_latest_first() -> None:
+def test_values_are_closed_in_reverse_order() -> None:
     closed.clear()
     assert second() == "second after first"
     install(Runtime())
@@ -60,7 +60,7 @@ def test_a_value_that_is_given_is_not_made_and_not_closed_and_stays() -> None:
     assert (first(), closed) == ("of the next", ["second after given"])
 
 
-def test_a_part_that_cannot_be_made_is_tried_again() -> None:
+def test_making_a_part_that_failed_is_retried() -> None:
     attempts: list[int] = []
 
     @part

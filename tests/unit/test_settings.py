@@ -1,4 +1,4 @@
-"""Settings that depend on each other, and what is said of those that do not fit."""
+"""Settings that depend on each other, and the errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts: the states of runs go to one receiver, by the way of all deliveries."""
+"""Alerts: the states of runs are delivered to one receiver, like all deliveries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def receiver(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture(autouse=True)
-def nothing_told(service_settings: Settings) -> None:
+def no_deliveries(service_settings: Settings) -> None:
     with transaction() as session:
         session.execute(text("TRUNCATE deliveries, flows CASCADE"))
 
@@ -71,7 +71,7 @@ def a_run() -> str:
     return run_id
 
 
-def comes_to(run_id: str, state: RunState) -> None:
+def enter_state(run_id: str, state: RunState) -> None:
     with transaction() as session:
         run = session.get_one(RunRow, run_id)
         run.state = state
@@ -89,10 +89,10 @@ def listed(**which: Any) -> list[dict[str, Any]]:
         return deliveries.listing(session, **which, limit=10, offset=0)[0]
 
 
-def test_states_that_somebody_wants_to_hear_of_are_told_once_and_in_order(receiver: PluginServer) -> None:
+def test_states_with_alerts_are_delivered_once_and_in_order(receiver: PluginServer) -> None:
     run_id = a_run()
     for state in (RunState.WAITING, RunState.RUNNING, RunState.FAILED, RunState.RUNNING, RunState.FAILED):
-        comes_to(run_id, state)
+        enter_state(run_id, state)
     assert deliver_due() == [DeliveryStatus.DELIVERED]
     assert deliver_due() == [DeliveryStatus.DELIVERED]
     assert deliver_due() == []
@@ -108,11 +108,11 @@ def test_states_that_somebody_wants_to_hear_of_are_told_once_and_in_order(receiv
     Webhook(SECRET).verify(call.raw, {name.lower(): value for name, value in call.headers.items()})
 
 
-def test_an_alert_is_tried_again_until_the_receiver_has_it(receiver: PluginServer) -> None:
+def test_an_alert_is_retried_until_the_receiver_acknowledges_it(receiver: PluginServer) -> None:
     answers: list[Any] = [(500, "no"), "RE", (200, "")]
     receiver.plugin("/alerts", lambda body: answers.pop(0))
     run_id = a_run()
-    comes_to(run_id, RunState.FAILED)
+    enter_state(run_id, RunState.FAILED)
     statuses = [deliver_due() for _ in range(3)]
     assert statuses == [[DeliveryStatus.WAITING], [DeliveryStatus.WAITING], [DeliveryStatus.DELIVERED]]
     assert len({call.headers["Idempotency-Key"] for call in receiver.calls}) == 1
@@ -123,7 +123,7 @@ def test_an_alert_is_tried_again_until_the_receiver_has_it(receiver: PluginServe
 def test_who_sees_only_its_own_finds_deliveries_of_its_own_runs(receiver: PluginServer) -> None:
     receiver.plugin("/alerts", lambda body: "EX")
     run_id = a_run()
-    comes_to(run_id, RunState.FAILED)
+    enter_state(run_id, RunState.FAILED)
     deliver_due()
     ada, eve = Actor(name="ada", own_only=True), Actor(name="eve", own_only=True)
     (delivery,) = listed(actor=ada)
@@ -135,10 +135,10 @@ def test_who_sees_only_its_own_finds_deliveries_of_its_own_runs(receiver: Plugin
         deliveries.redeliver(session, delivery["id"], ada)
 
 
-def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer) -> None:
+def test_an_alert_that_was_given_up_can_be_redelivered(receiver: PluginServer) -> None:
     receiver.plugin("/alerts", lambda body: "EX")
     run_id = a_run()
-    comes_to(run_id, RunState.FAILED)
+    enter_state(run_id, RunState.FAILED)
     assert deliver_due() == [DeliveryStatus.EXCEPTION]
     receiver.plugin("/alerts", lambda body: "OK")
     with transaction() as session:
@@ -146,8 +146,8 @@ def test_an_alert_that_was_given_up_is_sent_again_by_hand(receiver: PluginServer
     assert deliver_due() == [DeliveryStatus.DELIVERED]
 
 
-def test_an_alert_outlives_the_time_in_which_it_is_tried_as_exhausted(receiver: PluginServer) -> None:
-    comes_to(a_run(), RunState.FAILED)
+def test_an_alert_is_exhausted_when_the_time_for_retries_is_over(receiver: PluginServer) -> None:
+    enter_state(a_run(), RunState.FAILED)
     assert deliveries.give_up() == 0
     with transaction() as session:
         session.execute(update(Delivery).values(give_up_at=now() - timedelta(seconds=1)))
@@ -155,7 +155,7 @@ def test_an_alert_outlives_the_time_in_which_it_is_tried_as_exhausted(receiver: 
     assert [found["status"] for found in listed(plugin=deliveries.ALERTS)] == [DeliveryStatus.EXHAUSTED]
 
 
-def test_without_a_receiver_nothing_is_owed(service_settings: Settings) -> None:
-    comes_to(a_run(), RunState.FAILED)
+def test_without_a_receiver_no_alert_is_enqueued(service_settings: Settings) -> None:
+    enter_state(a_run(), RunState.FAILED)
     with transaction() as session:
         assert session.scalars(select(Delivery)).all() == []

@@ -1,4 +1,4 @@
-"""Taking in what a watch tells of many jobs at once."""
+"""Applying cached observations of many jobs at once."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ pytestmark = pytest.mark.usefixtures("service_settings")
 W, R, S = ReplicaState.WAITING, ReplicaState.RUNNING, ReplicaState.SUCCEEDED
 
 
-class Telling(NullCluster):
-    """Tells what it was given to tell, and remembers what was deleted."""
+class WatchingCluster(NullCluster):
+    """Returns the observations in `cached`, and records what was deleted."""
 
     def __init__(self) -> None:
-        super().__init__("telling")
-        self.tells: dict[str, Observation] = {}
+        super().__init__("watching")
+        self.cached: dict[str, Observation] = {}
         self.deleted: dict[str, Any] = {}
 
     def cached_observation(self, job_id: str) -> Observation | None:
-        return self.tells.get(job_id)
+        return self.cached.get(job_id)
 
     def delete(self, job_id: str, replicas: Any = None) -> bool:
         self.deleted[job_id] = replicas
@@ -42,8 +42,8 @@ class Telling(NullCluster):
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Telling:
-    found = Telling()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> WatchingCluster:
+    found = WatchingCluster()
     monkeypatch.setattr(rollup, "cluster", lambda: found)
     return found
 
@@ -61,7 +61,7 @@ def report(index: int, state: ReplicaState, attempt: int = 0) -> ReplicaReport:
     )
 
 
-def told(job_id: str, *reports: ReplicaReport, attempt: int = 0, **platform: Any) -> dict[str, Observation]:
+def observed(job_id: str, *reports: ReplicaReport, attempt: int = 0, **platform: Any) -> dict[str, Observation]:
     return {job_id: Observation(job_id, attempt, reports, platform)}
 
 
@@ -99,12 +99,12 @@ def events_of(job_id: str) -> list[str]:
         return list(session.scalars(select(Event.state).where(Event.job_id == job_id).order_by(Event.sequence)))
 
 
-def test_many_jobs_go_on_in_one_go(cluster: Telling) -> None:
+def test_observations_of_many_jobs_are_applied_in_one_transaction(cluster: WatchingCluster) -> None:
     starting, ending, quiet = launched(), launched(), launched()
-    cluster.tells = (
-        told(starting, report(0, R)) | told(ending, report(0, S), report(1, S), unitResults={"task_finished": 2})
+    cluster.cached = (
+        observed(starting, report(0, R)) | observed(ending, report(0, S), report(1, S), unitResults={"task_finished": 2})
     )  # fmt: skip
-    assert rollup.apply_cached_observations([starting, ending, quiet]) == [quiet], "of which nothing was told"
+    assert rollup.apply_cached_observations([starting, ending, quiet]) == [quiet], "it has no cached observation"
     assert [job_of(one).state for one in (starting, ending, quiet)] == ["running", "succeeded", "waiting"]
     assert [replicas_of(one) for one in (starting, ending)] == [["running", "waiting"], ["succeeded", "succeeded"]]
     assert events_of(ending) == ["waiting", "running", "succeeded"]
@@ -113,39 +113,41 @@ def test_many_jobs_go_on_in_one_go(cluster: Telling) -> None:
     assert platform == {"unitResults": {"task_finished": 2}}
 
 
-def test_what_was_told_already_and_what_is_older_changes_nothing(cluster: Telling) -> None:
+def test_repeated_and_older_observations_change_nothing(cluster: WatchingCluster) -> None:
     job_id = launched()
-    cluster.tells = told(job_id, report(0, R))
+    cluster.cached = observed(job_id, report(0, R))
     rollup.apply_cached_observations([job_id])
     before = job_of(job_id)
     rollup.apply_cached_observations([job_id])
-    cluster.tells = told(job_id, report(0, W))
+    cluster.cached = observed(job_id, report(0, W))
     rollup.apply_cached_observations([job_id])
     assert replicas_of(job_id) == ["running", "waiting"]
     assert (job_of(job_id).state, events_of(job_id)) == (before.state, ["waiting", "running"])
 
 
-def test_a_job_that_is_only_told_of_is_still_asked_for_after_a_while(cluster: Telling) -> None:
+def test_a_cached_observation_does_not_change_last_observed_at(cluster: WatchingCluster) -> None:
     job_id = launched()
-    heard = job_of(job_id).last_observed_at
-    cluster.tells = told(job_id, report(0, R))
+    before = job_of(job_id).last_observed_at
+    cluster.cached = observed(job_id, report(0, R))
     rollup.apply_cached_observations([job_id])
-    assert job_of(job_id).last_observed_at == heard
+    assert job_of(job_id).last_observed_at == before
 
 
-def test_other_attempts_and_jobs_that_ended_are_left_as_they_are(cluster: Telling) -> None:
+def test_other_attempts_and_jobs_that_ended_are_left_as_they_are(cluster: WatchingCluster) -> None:
     later, stopped = launched(), launched()
     control.stop(stopped, ADMIN)
-    cluster.tells = told(later, report(0, S), attempt=1) | told(stopped, report(0, R)) | told("jgone", report(0, R))
+    cluster.cached = (
+        observed(later, report(0, S), attempt=1) | observed(stopped, report(0, R)) | observed("jgone", report(0, R))
+    )
     assert rollup.apply_cached_observations([later, stopped, "jgone"]) == []
     assert (job_of(later).state, job_of(stopped).state) == ("waiting", "stopped")
     assert replicas_of(stopped) == ["stopped", "stopped"]
 
 
-def test_replicas_that_a_decided_role_needs_no_more_are_ended(cluster: Telling) -> None:
+def test_unneeded_replicas_of_a_role_with_a_verdict_are_deleted(cluster: WatchingCluster) -> None:
     pod = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     job_id = launched({"name": "ps", "replicas": 1, "template": pod}, replicas=2, completionPolicy={"minSucceeded": 1})
-    cluster.tells = told(job_id, report(0, S), report(1, R))
+    cluster.cached = observed(job_id, report(0, S), report(1, R))
     rollup.apply_cached_observations([job_id])
     assert job_of(job_id).state == "running", "the other role goes on"
     assert cluster.deleted == {job_id: (ReplicaKey("worker", 1, 0),)}

@@ -1,4 +1,4 @@
-"""Cleaning up after jobs that have ended, and keeping their pods for as long as the operator wishes."""
+"""Cleaning up after jobs that have ended, and keeping their pods for PIPELINE_POD_TTL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("service_settings")
 
 
 class Pods(NullCluster):
-    """Has pods that run until they were asked to end twice, and that stay until they are deleted."""
+    """Has pods that run until `end` was called twice, and that stay until they are deleted."""
 
     def __init__(self) -> None:
         super().__init__("pods")
@@ -89,7 +89,7 @@ def row(job_id: str) -> Job:
 
 
 def age(job_id: str, seconds: float) -> None:
-    """Let so much time pass for the job."""
+    """Move the job's times into the past, as if so many seconds had passed."""
     with transaction() as session:
         session.execute(
             update(Job)
@@ -101,13 +101,13 @@ def age(job_id: str, seconds: float) -> None:
         )
 
 
-def test_pods_are_deleted_at_once_when_nobody_wishes_to_keep_them(pods: Pods, ttl: Any, job_id: str) -> None:
+def test_pods_are_deleted_at_once_without_a_ttl(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(0)
     assert [cleanup.clean_up(job_id), cleanup.clean_up(job_id)] == [False, True]
     assert (row(job_id).cleanup, pods.left) == ("done", False)
 
 
-def test_what_runs_is_ended_at_once_and_pods_go_when_their_time_is_over(pods: Pods, ttl: Any, job_id: str) -> None:
+def test_running_pods_are_ended_at_once_and_deleted_after_the_ttl(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(600)
     assert cleanup.clean_up(job_id) is False
     assert job_id in cleanup.pending(500), "something runs yet"
@@ -120,7 +120,7 @@ def test_what_runs_is_ended_at_once_and_pods_go_when_their_time_is_over(pods: Po
     assert (row(job_id).cleanup, pods.left) == ("done", False)
 
 
-def test_detail_says_the_same_before_and_after(pods: Pods, ttl: Any, job_id: str) -> None:
+def test_detail_is_the_same_before_and_after_cleanup(pods: Pods, ttl: Any, job_id: str) -> None:
     def told() -> Any:
         with transaction() as session:
             found = detail(session, job_id, ADMIN)
@@ -139,7 +139,7 @@ def test_detail_says_the_same_before_and_after(pods: Pods, ttl: Any, job_id: str
     assert told() == before
 
 
-def test_a_cluster_that_is_away_loses_nothing(pods: Pods, ttl: Any, job_id: str) -> None:
+def test_cleanup_is_retried_after_the_cluster_was_unavailable(pods: Pods, ttl: Any, job_id: str) -> None:
     ttl(600)
     pods.away = True
     with pytest.raises(ClusterUnavailable):

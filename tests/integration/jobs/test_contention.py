@@ -1,4 +1,4 @@
-"""Transactions that are in each other's way."""
+"""Transactions that conflict with each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
     assert job_of(job_id).state == "stopped"
 
 
-def test_what_gave_way_to_others_runs_again_as_a_whole() -> None:
+def test_a_contended_transaction_is_retried_as_a_whole() -> None:
     first, second = submitted(), submitted()
     tries: list[str] = []
     both_hold_one = Barrier(2, timeout=HANG_SECONDS)

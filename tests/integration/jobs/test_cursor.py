@@ -1,4 +1,4 @@
-"""The cursor: claiming, finishing, and what a doubled, late or lost message finds."""
+"""The cursor: claiming, finishing, and duplicate, late and lost messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def taskset(**spec: Any) -> dict[str, Any]:
 
 
 def submitted() -> str:
-    """A job that owes its translation."""
+    """A job whose next step is its translation."""
     raw = {"userID": "u1", "jobName": "train", "jobKind": "Echo", "job": {"kind": "Echo"}}
     return submit(Submit().read(raw), ADMIN)
 
@@ -74,7 +74,7 @@ def let_lease_end(job_id: str) -> None:
         session.execute(update(Step).where(Step.job_id == job_id).values(lease_until=past, due_at=past))
 
 
-def test_a_submitted_job_owes_its_first_stage_and_has_told_its_first_event() -> None:
+def test_a_submitted_job_has_its_first_step_and_its_first_event() -> None:
     job_id = submitted()
     step = step_of(job_id)
     assert step is not None
@@ -105,13 +105,13 @@ def test_the_cursor_skips_stages_that_nothing_matches() -> None:
     assert job_of(job_id).stage == "launch"
 
 
-def test_a_job_that_nothing_matches_owes_its_launch_from_the_start() -> None:
+def test_the_first_step_of_a_job_without_matching_plugins_is_its_launch() -> None:
     step = step_of(submitted_taskset())
     assert step is not None
     assert step.stage == "launch"
 
 
-def test_a_message_of_a_stage_that_is_past_lets_the_chain_go_on() -> None:
+def test_a_message_of_a_finished_stage_lets_the_chain_continue() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Advance())
     assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == AlreadyAdvanced()
@@ -131,7 +131,7 @@ def test_a_job_on_the_null_cluster_runs_and_succeeds_with_its_launch() -> None:
         assert session.execute(select(func.count()).where(Replica.job_id == job_id)).scalar_one() == 2
 
 
-def test_a_suspended_job_has_no_step_and_a_resumed_one_owes_the_same_stage_in_a_new_epoch() -> None:
+def test_a_suspended_job_has_no_step_and_a_resumed_one_has_the_same_stage_in_a_new_epoch() -> None:
     job_id = submitted()
     suspended = Suspend(trail=(), plugin_key="AccessGate.quota.platform", reason="no quota")
     progress = cursor.finish(claimed(job_id), suspended)
@@ -148,7 +148,7 @@ def test_a_suspended_job_has_no_step_and_a_resumed_one_owes_the_same_stage_in_a_
     assert states(job_id) == [(1, "waiting"), (2, "suspended"), (3, "waiting")]
 
 
-def test_a_stop_voids_what_is_under_way() -> None:
+def test_a_stop_invalidates_a_claimed_step() -> None:
     job_id = submitted()
     claim = claimed(job_id)
     control.stop(job_id, ADMIN, reason="changed my mind")
@@ -159,7 +159,7 @@ def test_a_stop_voids_what_is_under_way() -> None:
     assert states(job_id)[-1] == (2, "stopped")
 
 
-def test_a_stop_during_the_launch_waits_with_cleaning_up_until_the_launch_can_no_more_happen() -> None:
+def test_cleanup_after_a_stop_during_the_launch_waits_until_the_launch_lease_ends() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Advance())
     claimed(job_id, Stage.LAUNCH)

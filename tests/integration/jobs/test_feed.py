@@ -92,7 +92,7 @@ def test_an_event_tells_of_its_change_and_its_job() -> None:
     assert second["occurredAt"].endswith("Z")
 
 
-def test_an_event_that_commits_late_is_not_missed_by_who_has_read_later_ones() -> None:
+def test_an_event_that_commits_late_is_not_missed_by_readers_of_later_ones() -> None:
     early, late = submitted(), submitted()
     start = feed.read(ADMIN, after=0, limit=1000).next
     with transaction() as held:

@@ -1,4 +1,4 @@
-"""What a transaction makes of a connection that the server has ended meanwhile."""
+"""Transactions on connections that the server has closed meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def end_connections(url: str) -> None:
     connection.close()
 
 
-def test_one_that_was_idle_is_replaced_unseen(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_idle_connection_is_replaced(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with transaction() as session:
         session.execute(text("SELECT 1"))
     end_connections(service_settings.database_url)
@@ -31,7 +31,7 @@ def test_one_that_was_idle_is_replaced_unseen(service_settings: Settings, monkey
         assert session.execute(select(1)).scalar_one() == 1
 
 
-def test_one_that_was_just_used_is_the_database_being_away_and_no_other_fails_for_it(
+def test_a_broken_connection_that_was_just_used_raises_unavailable_once(
     service_settings: Settings,
 ) -> None:
     with transaction() as one, transaction() as other:
@@ -44,7 +44,7 @@ def test_one_that_was_just_used_is_the_database_being_away_and_no_other_fails_fo
         assert session.execute(select(1)).scalar_one() == 1
 
 
-def test_one_that_ends_in_the_middle_of_a_transaction_is_the_database_being_away(service_settings: Settings) -> None:
+def test_a_connection_that_breaks_in_a_transaction_raises_unavailable(service_settings: Settings) -> None:
     def interrupted() -> None:
         with transaction() as session:
             session.execute(text("SELECT 1"))

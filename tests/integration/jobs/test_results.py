@@ -1,4 +1,4 @@
-"""What jobs left behind, from the cluster into the database."""
+"""Collecting the results of jobs from the cluster into the database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("service_settings")
 
 
 class Leaving(NullCluster):
-    """A cluster in which jobs left something behind, until they are deleted."""
+    """A cluster in which jobs have results, until they are deleted."""
 
     def __init__(self) -> None:
         super().__init__("leaving")
@@ -103,7 +103,7 @@ def test_collecting_before_cleaning_up_changes_nothing(leaving: Leaving, job_id:
     assert [one.collected_at for one in results.get(job_id)[:2]] == [one.collected_at for one in before]
 
 
-def test_what_cleaning_up_keeps_meanwhile_is_found(leaving: Leaving, job_id: str) -> None:
+def test_results_that_a_concurrent_cleanup_stores_are_found(leaving: Leaving, job_id: str) -> None:
     leaving.meanwhile = lambda: cleanup.clean_up(job_id)
     assert [one.output for one in results.get(job_id)] == ["a", "b"]
     assert leaving.left == ()
@@ -115,7 +115,7 @@ def test_many_at_once_keep_the_same(leaving: Leaving, job_id: str) -> None:
     assert found == [["a", "b"]] * 12
 
 
-def test_nothing_is_deleted_while_results_cannot_be_had(leaving: Leaving, job_id: str) -> None:
+def test_nothing_is_deleted_while_results_cannot_be_collected(leaving: Leaving, job_id: str) -> None:
     leaving.away = True
     for act in (cleanup.clean_up, results.get):
         with pytest.raises(ClusterUnavailable):

@@ -53,7 +53,7 @@ class Cluster:
     def prune(self, job_ids: list[str]) -> None:
         with transaction() as session:
             left = session.scalar(select(func.count()).where(Job.id.in_(job_ids)))
-        assert left == len(job_ids), "the cluster is told before the rows are gone"
+        assert left == len(job_ids), "the cluster is delivery before the rows are gone"
         self.pruned += job_ids
 
     def prune_logs(self, job_ids: list[str]) -> None:
@@ -83,7 +83,7 @@ def logs_expire(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def store(
-    ended: timedelta | None, *, began: timedelta = OLD, told: str = DeliveryStatus.DELIVERED, **of_job: Any
+    ended: timedelta | None, *, began: timedelta = OLD, delivery: str = DeliveryStatus.DELIVERED, **of_job: Any
 ) -> str:
     """A job that ended so long ago (None: it has not), with a row in every table that can belong to it; its ID."""
     moment = now()
@@ -109,7 +109,7 @@ def store(
                 Step(job_id=job_id, epoch=0, stage="gates", pending_since=created, due_at=created, unreachable={}),
                 Delivery(
                     id=new_delivery_id(created), event_id=event.id, subject_id=job_id, sequence=1, plugin_key="k",
-                    status=told, created_at=created, next_at=created, give_up_at=created,
+                    status=delivery, created_at=created, next_at=created, give_up_at=created,
                 ),
             ]
         )  # fmt: skip
@@ -133,7 +133,7 @@ def test_an_old_job_goes_with_all_that_belongs_to_it(cluster: Cluster) -> None:
     assert {model.__tablename__: left(model) for model in OF_A_JOB} == {model.__tablename__: 0 for model in OF_A_JOB}
 
 
-def test_every_table_with_a_jobs_id_is_thought_of(cluster: Cluster) -> None:
+def test_every_table_with_a_job_id_is_covered(cluster: Cluster) -> None:
     tables = inspect(engine())
     named = {
         name
@@ -144,7 +144,7 @@ def test_every_table_with_a_jobs_id_is_thought_of(cluster: Cluster) -> None:
     assert named - gone_with_their_runs == {model.__tablename__ for model in (*OF_A_JOB, IdempotencyKey)} - {"jobs"}
 
 
-def store_run(ended: timedelta | None, *, told: str = DeliveryStatus.DELIVERED) -> str:
+def store_run(ended: timedelta | None, *, delivery: str = DeliveryStatus.DELIVERED) -> str:
     """A run that ended so long ago (None: it has not), with a task and an alert; its ID."""
     moment = now()
     began = moment - OLD - timedelta(days=1)
@@ -166,7 +166,7 @@ def store_run(ended: timedelta | None, *, told: str = DeliveryStatus.DELIVERED) 
         session.add(TaskRunRow(run_id=run_id, key="t", position=0, name="t", state="succeeded"))
         session.add(
             Delivery(
-                id=new_delivery_id(began), subject_id=run_id, sequence=1, plugin_key="alerts", body={}, status=told,
+                id=new_delivery_id(began), subject_id=run_id, sequence=1, plugin_key="alerts", body={}, status=delivery,
                 created_at=began, next_at=began, give_up_at=began,
             )
         )  # fmt: skip
@@ -175,7 +175,7 @@ def store_run(ended: timedelta | None, *, told: str = DeliveryStatus.DELIVERED) 
 
 def test_an_old_run_goes_with_its_tasks_and_its_alerts(cluster: Cluster) -> None:
     store_run(OLD)
-    kept = {store_run(timedelta(days=89)), store_run(None), store_run(OLD, told=DeliveryStatus.WAITING)}
+    kept = {store_run(timedelta(days=89)), store_run(None), store_run(OLD, delivery=DeliveryStatus.WAITING)}
     assert retention.enforce(100) == 1
     with transaction() as session:
         assert set(session.scalars(select(RunRow.id))) == kept
@@ -183,12 +183,12 @@ def test_an_old_run_goes_with_its_tasks_and_its_alerts(cluster: Cluster) -> None
         assert set(session.scalars(select(Delivery.subject_id))) == kept
 
 
-def test_what_is_young_or_unfinished_or_not_done_with_stays(cluster: Cluster) -> None:
+def test_young_unfinished_and_undelivered_jobs_stay(cluster: Cluster) -> None:
     kept = {
         store(timedelta(days=89), began=timedelta(days=200)),
         store(None, began=timedelta(days=400)),
         store(OLD, cleanup=Cleanup.PENDING),
-        store(OLD, told=DeliveryStatus.WAITING),
+        store(OLD, delivery=DeliveryStatus.WAITING),
     }
     gone = store(OLD, cleanup=Cleanup.DONE)
     assert retention.enforce(100) == 1
@@ -201,7 +201,7 @@ def test_old_jobs_go_in_batches(cluster: Cluster) -> None:
     assert [retention.enforce(2) for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_nothing_old_goes_when_retention_is_for_ever(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_deleted_when_retention_is_off(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     store(OLD * 10)
     monkeypatch.setenv("PIPELINE_RETENTION_DAYS", "0")
     restart()
@@ -209,7 +209,7 @@ def test_nothing_old_goes_when_retention_is_for_ever(cluster: Cluster, monkeypat
 
 
 @pytest.mark.usefixtures("logs_expire")
-def test_logs_go_before_their_jobs_and_it_is_written_down_when(cluster: Cluster) -> None:
+def test_logs_are_deleted_before_their_jobs_and_the_time_is_stored(cluster: Cluster) -> None:
     old, young = store(timedelta(days=31)), store(timedelta(days=29), began=timedelta(days=60))
     store(None, began=timedelta(days=400))
     store(timedelta(days=31), cleanup=Cleanup.PENDING)
@@ -224,7 +224,7 @@ def test_logs_go_before_their_jobs_and_it_is_written_down_when(cluster: Cluster)
 
 
 @pytest.mark.usefixtures("logs_expire")
-def test_logs_go_in_batches_and_again_after_the_cluster_was_away(cluster: Cluster) -> None:
+def test_logs_are_deleted_in_batches_and_retried_after_the_cluster_was_unavailable(cluster: Cluster) -> None:
     for days in (35, 34, 33, 32, 31):
         store(timedelta(days=days))
     cluster.away = True
@@ -235,7 +235,7 @@ def test_logs_go_in_batches_and_again_after_the_cluster_was_away(cluster: Cluste
     assert len(set(cluster.without_logs)) == 5
 
 
-def test_logs_are_kept_with_their_jobs_where_that_is_wished(cluster: Cluster) -> None:
+def test_logs_are_kept_as_long_as_their_jobs_when_log_days_is_0(cluster: Cluster) -> None:
     store(timedelta(days=80))
     assert retention.enforce(100) == 0
     assert cluster.without_logs == []
@@ -251,7 +251,7 @@ def test_idempotency_keys_go_after_a_day_in_batches(cluster: Cluster) -> None:
         assert list(session.scalars(select(IdempotencyKey.key))) == ["23"]
 
 
-def test_workers_that_were_silent_for_hours_are_forgotten_and_beat_is_not(cluster: Cluster) -> None:
+def test_old_heartbeats_of_workers_are_deleted_and_beats_is_not(cluster: Cluster) -> None:
     with transaction() as session:
         for name in ("beat", "worker/gone@host", "worker/here@host"):
             session.add(Heartbeat(name=name, at=now()))

@@ -1,4 +1,4 @@
-"""A plugin that does, path by path, what plugins ought not to do."""
+"""A plugin that misbehaves in a different way at each path."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     path: str
     headers: dict[str, str]
     body: bytes
 
 
 class Plugin(socketserver.ThreadingTCPServer):
-    """Listens on a free loopback port. `asked` and `connections` are what has come in so far."""
+    """Listens on a free loopback port. `requests` and `connections` are those received so far."""
 
     daemon_threads = True
     block_on_close = False
@@ -33,7 +33,7 @@ class Plugin(socketserver.ThreadingTCPServer):
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tls = tls
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self.released = threading.Event()
 
@@ -86,7 +86,7 @@ class _Handler(socketserver.BaseRequestHandler):
             name, _, value = header.decode().partition(": ")
             headers[name.lower()] = value
         path = line.split()[1].decode().lstrip("/")
-        self.server.asked.append(Asked(path, headers, self.reader.read(int(headers["content-length"]))))
+        self.server.requests.append(ReceivedRequest(path, headers, self.reader.read(int(headers["content-length"]))))
         return BEHAVIOURS[path](self) is not False
 
     def send(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ def _closed(data: bytes) -> Callable[[_Handler], bool]:
 
 
 def _flaky(handler: _Handler) -> None:
-    if len(handler.server.asked) < 3:
+    if len(handler.server.requests) < 3:
         handler.reply(b"busy", "503 Service Unavailable")
     else:
         handler.reply(b'{"decision": "pass"}')

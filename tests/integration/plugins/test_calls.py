@@ -42,27 +42,27 @@ def call() -> Caller:
     return Caller()
 
 
-def test_a_plugin_is_asked_and_answers(call: Caller, plugin: Plugin) -> None:
+def test_a_plugin_is_called_and_answers(call: Caller, plugin: Plugin) -> None:
     reply = call(plugin.url("pass"), body=b'{"job": 1}')
     assert answers.gate(reply.body) == answers.GateAnswer(answers.Decision.PASS)
     assert reply.attempts == 1
-    [asked] = plugin.asked
-    assert asked.body == b'{"job": 1}'
-    assert asked.headers["idempotency-key"] == "j:s:k:1"
-    assert asked.headers["host"] == f"127.0.0.1:{plugin.port}"
+    [request] = plugin.requests
+    assert request.body == b'{"job": 1}'
+    assert request.headers["idempotency-key"] == "j:s:k:1"
+    assert request.headers["host"] == f"127.0.0.1:{plugin.port}"
 
 
 def test_a_connection_is_kept_alive_and_cookies_are_not(call: Caller, plugin: Plugin) -> None:
     for _ in range(3):
         call(plugin.url("cookie"))
     assert plugin.connections == 1
-    assert not any("cookie" in asked.headers for asked in plugin.asked)
+    assert not any("cookie" in request.headers for request in plugin.requests)
 
 
 def test_a_large_packet_arrives_whole(call: Caller, plugin: Plugin) -> None:
     packet = os.urandom(3 * MEBIBYTE)
     call(plugin.url("pass"), body=packet)
-    assert plugin.asked[0].body == packet
+    assert plugin.requests[0].body == packet
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_an_answer_may_come_in_any_form(call: Caller, plugin: Plugin, path: str,
 
 def test_a_plugin_that_is_back_at_the_third_attempt_has_answered(call: Caller, plugin: Plugin) -> None:
     assert call(plugin.url("flaky"), attempts=3).attempts == 3
-    assert len({asked.headers["idempotency-key"] for asked in plugin.asked}) == 1
+    assert len({request.headers["idempotency-key"] for request in plugin.requests}) == 1
 
 
 @pytest.mark.parametrize("path", ["interim-100", "interim-102", "interim-103", "interim-199", "interim-many"])
-def test_interim_answers_are_read_past(call: Caller, plugin: Plugin, path: str) -> None:
+def test_interim_answers_are_skipped(call: Caller, plugin: Plugin, path: str) -> None:
     for _ in range(2):
         assert call(plugin.url(path)).body == b'{"decision": "pass"}'
     assert plugin.connections == 1
@@ -152,11 +152,11 @@ def test_a_huge_answer_is_not_held_in_memory(call: Caller, plugin: Plugin, path:
         "closed-in-chunk",
     ],
 )
-def test_a_plugin_that_closes_the_connection_is_tried_again(call: Caller, plugin: Plugin, path: str) -> None:
+def test_a_call_is_retried_when_the_plugin_closes_the_connection(call: Caller, plugin: Plugin, path: str) -> None:
     with pytest.raises(PluginUnavailable, match="closed before the answer was complete") as caught:
         call(plugin.url(path), attempts=2)
     assert caught.value.attempts == 2
-    assert len(plugin.asked) == 2
+    assert len(plugin.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,11 @@ def test_a_plugin_that_closes_the_connection_is_tried_again(call: Caller, plugin
         ("two-lengths", "not HTTP"),
     ],
 )
-def test_a_bad_answer_is_told_in_few_words_and_not_asked_for_again(
-    call: Caller, plugin: Plugin, path: str, words: str
-) -> None:
+def test_a_bad_answer_is_described_briefly_and_not_retried(call: Caller, plugin: Plugin, path: str, words: str) -> None:
     with pytest.raises(BadAnswer, match=words) as caught:
         call(plugin.url(path), attempts=3)
     assert len(caught.value.cause) < 250
-    assert len(plugin.asked) == 1
+    assert len(plugin.requests) == 1
     assert call(plugin.url("pass")).body
 
 
@@ -199,7 +197,7 @@ def test_retry_after_beyond_the_budget_is_not_waited_for(call: Caller, plugin: P
     assert (caught.value.retry_after, caught.value.attempts) == (3600, 1)
 
 
-def test_a_plugin_that_is_not_there_is_not_to_be_had(call: Caller, closed_port: int) -> None:
+def test_a_plugin_that_does_not_listen_is_unavailable(call: Caller, closed_port: int) -> None:
     with pytest.raises(PluginUnavailable, match="no connection: Connection refused"):
         call(f"http://127.0.0.1:{closed_port}/")
 
@@ -219,25 +217,25 @@ def test_a_metadata_address_is_never_called(call: Caller, host: str) -> None:
 
 
 def resolving(*addresses: list[str]) -> tuple[Callable[..., Any], list[str]]:
-    """A resolver that gives these answers in turn, and the names that it was asked for."""
-    asked: list[str] = []
+    """A resolver that returns these answers in turn, and the names that it was called with."""
+    names: list[str] = []
 
     def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
-        asked.append(host)
-        found = addresses[min(len(asked), len(addresses)) - 1]
+        names.append(host)
+        found = addresses[min(len(names), len(addresses)) - 1]
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)) for address in found]
 
-    return getaddrinfo, asked
+    return getaddrinfo, names
 
 
 def test_a_name_is_resolved_once_and_the_connection_goes_there(
     call: Caller, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolver, asked = resolving(["127.0.0.1"], ["169.254.169.254"])
+    resolver, names = resolving(["127.0.0.1"], ["169.254.169.254"])
     monkeypatch.setattr(socket, "getaddrinfo", resolver)
     assert call(plugin.url("pass", "rebinding.test")).body
-    assert asked == ["rebinding.test"]
-    assert plugin.asked[0].headers["host"] == f"rebinding.test:{plugin.port}"
+    assert names == ["rebinding.test"]
+    assert plugin.requests[0].headers["host"] == f"rebinding.test:{plugin.port}"
 
 
 def test_one_refused_address_refuses_the_name(call: Caller, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +258,7 @@ def test_a_name_that_is_not_resolved_in_time_is_given_up(call: Caller, monkeypat
     released.set()
 
 
-def test_a_name_that_does_not_exist_is_not_to_be_had(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_whose_name_does_not_exist_is_unavailable(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -269,7 +267,7 @@ def test_a_name_that_does_not_exist_is_not_to_be_had(call: Caller, monkeypatch: 
         call("http://nowhere.test/")
 
 
-def test_a_name_too_long_for_dns_is_not_to_be_had(call: Caller) -> None:
+def test_a_plugin_whose_name_is_too_long_for_dns_is_unavailable(call: Caller) -> None:
     with pytest.raises(PluginUnavailable, match="could not be resolved"):
         call(f"http://{'x' * 70}.test/")
 
@@ -299,7 +297,7 @@ def test_a_forked_process_has_connections_of_its_own(call: Caller, plugin: Plugi
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     call(plugin.url("pass"))
-    assert len(plugin.asked) == 3
+    assert len(plugin.requests) == 3
     assert plugin.connections == 2
 
 
@@ -308,20 +306,20 @@ def test_a_circuit_that_opens_between_attempts_ends_the_call(plugin: Plugin, val
     with pytest.raises(CircuitOpen, match="after: the connection was closed") as caught:
         call(plugin.url("closed-at-once"), attempts=5)
     assert caught.value.attempts == 2
-    assert len(plugin.asked) == 2
+    assert len(plugin.requests) == 2
 
 
-def test_a_full_bulkhead_is_told_at_once_and_frees_itself(plugin: Plugin, valkey: Redis) -> None:
+def test_the_concurrency_limit_is_raised_at_once_and_frees_itself(plugin: Plugin, valkey: Redis) -> None:
     guard = Guard(valkey, prefix="t:", concurrency=1, failures=1, open_seconds=60)
     call = Caller(guard=guard)
     with guard.entered("k", 30), pytest.raises(ConcurrencyLimit) as caught:
         call(plugin.url("pass"), attempts=5)
     assert caught.value.attempts == 0
     assert call(plugin.url("pass")).attempts == 1
-    assert len(plugin.asked) == 1
+    assert len(plugin.requests) == 1
 
 
-def test_an_address_that_swallows_packets_does_not_hide_the_next(
+def test_the_next_address_is_tried_when_one_drops_packets(
     call: Caller, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as full:

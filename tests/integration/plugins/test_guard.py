@@ -37,7 +37,7 @@ def make_guard(valkey_socket: str, valkey: Redis) -> Iterator[MakeGuard]:
 
 
 def ends(guard: Guard, failure: BaseException | None = None, key: str = "k") -> None:
-    """One request to the plugin, which ends so."""
+    """Make one request to the plugin that ends with this failure, or with none."""
     with suppress(type(failure) if failure else ()), guard.entered(key, 30):
         if failure:
             raise failure
@@ -69,7 +69,7 @@ def test_calls_at_a_time_are_limited_over_all_workers(make_guard: MakeGuard) -> 
     assert one.health("k").calls == 0
 
 
-def test_no_room_counts_against_nothing(make_guard: MakeGuard) -> None:
+def test_the_concurrency_limit_does_not_count_as_a_failure(make_guard: MakeGuard) -> None:
     guard = make_guard(concurrency=1, failures=1)
     with guard.entered("k", 30):
         assert all(refuses(guard, ConcurrencyLimit) for _ in range(5))
@@ -112,7 +112,9 @@ def test_any_answer_begins_the_row_anew(make_guard: MakeGuard, answer: BadAnswer
 
 
 @pytest.mark.parametrize("end", [AddressRefused("x"), KeyboardInterrupt()])
-def test_a_call_that_never_reached_the_plugin_says_nothing_of_it(make_guard: MakeGuard, end: BaseException) -> None:
+def test_a_call_that_never_reached_the_plugin_does_not_change_the_circuit(
+    make_guard: MakeGuard, end: BaseException
+) -> None:
     guard = make_guard()
     ends(guard, PluginUnavailable("x"))
     for _ in range(5):
@@ -162,7 +164,7 @@ def test_a_lost_probe_is_followed_by_another(
     wait_for(lambda: not refuses(half_open, CircuitOpen))
 
 
-def test_health_tells_the_recent_outcomes(make_guard: MakeGuard) -> None:
+def test_health_has_the_recent_outcomes(make_guard: MakeGuard) -> None:
     guard = make_guard()
     assert guard.health("k").latency_seconds is None
     for _ in range(30):
@@ -212,7 +214,7 @@ def test_durations_are_added_up_by_outcome(make_guard: MakeGuard) -> None:
     }
 
 
-def test_calls_go_on_while_redis_is_away_and_it_is_not_asked_each_time(
+def test_calls_continue_while_redis_is_unavailable_and_it_is_not_called_each_time(
     closed_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings(redis_url=f"redis://127.0.0.1:{closed_port}/0", plugin_concurrency=1, breaker_failures=1)

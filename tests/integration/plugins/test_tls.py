@@ -21,7 +21,7 @@ from tests.waiting import HANG_SECONDS
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A file with a key and a certificate for `localhost` that only itself vouches for."""
+    """A file with a key and a self-signed certificate for `localhost`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -74,7 +74,7 @@ def test_a_certificate_for_another_name_is_refused(
 def test_a_certificate_that_nobody_vouches_for_is_refused(secured: Plugin) -> None:
     with pytest.raises(PluginUnavailable, match="TLS failed: self-signed certificate"):
         Transport().post(secured.url("pass", "localhost"), b"{}", {}, Deadline.after(20))
-    assert secured.asked == []
+    assert secured.requests == []
 
 
 def test_a_plugin_without_tls_is_refused() -> None:

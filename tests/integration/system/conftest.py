@@ -65,7 +65,7 @@ def plugin_server() -> Iterator[PluginServer]:
 
 @pytest.fixture
 def plugins(plugin_server: PluginServer) -> PluginServer:
-    """A plugin server that has heard nothing yet."""
+    """A plugin server without any recorded requests."""
     plugin_server.plugins.clear()
     plugin_server.calls.clear()
     return plugin_server

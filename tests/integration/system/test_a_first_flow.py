@@ -63,7 +63,7 @@ def test_the_example_flow_waits_for_consent_runs_is_backfilled_and_goes_out_as_i
     service.ask("DELETE", FLOW)
 
 
-def test_a_running_task_tells_what_it_uses(service: Installation) -> None:
+def test_a_running_task_reports_its_usage(service: Installation) -> None:
     service.post("/v1/flows", {
         "pipeline": {"name": "busy"},
         "tasks": [{"name": "one", "job_templete": "customize",

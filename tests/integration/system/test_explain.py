@@ -1,4 +1,4 @@
-"""What a plan foretells is what becomes of the job that is submitted then."""
+"""A plan agrees with what happens to the job when it is submitted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 @pytest.fixture
 def watched(service: Installation, tmp_path: Path) -> Iterator[str]:
-    """Flower's address, beside an installation; its environment asks for what must never be."""
+    """Flower's address, beside an installation; its environment tries to set unsafe options."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

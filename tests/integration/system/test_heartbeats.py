@@ -7,7 +7,7 @@ from tests.installation import Installation
 from tests.waiting import HANG_SECONDS, wait_for
 
 
-def test_every_process_is_heard_of_and_all_is_well(service: Installation) -> None:
+def test_every_process_writes_heartbeats_and_there_are_no_problems(service: Installation) -> None:
     names = {"stages1", "stages2", "hooks1", "housekeeping"}
 
     def heard() -> bool:
@@ -19,7 +19,7 @@ def test_every_process_is_heard_of_and_all_is_well(service: Installation) -> Non
     assert service.get("/v1/status")["problems"] == []
 
 
-def test_a_worker_that_is_stopped_is_not_missed(service: Installation) -> None:
+def test_a_stopped_worker_deletes_its_heartbeat(service: Installation) -> None:
     def heard() -> list[str]:
         return [one for one in service.get("/v1/status")["workers"] if one["worker"].startswith("stages2@")]
 

@@ -1,4 +1,4 @@
-"""LifeHooks: in order, tried again, given up, and without one subscriber holding up another."""
+"""LifeHooks: order, retries, giving up, and subscribers that do not delay each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def deliveries(service: Installation, key: str, job_id: str) -> list[dict[str, A
     return list(reversed(service.get(f"/v1/hooks/deliveries?plugin={key}&jobID={job_id}")))
 
 
-def test_re_is_tried_again_in_order_and_with_the_same_id(service: Installation, plugins: PluginServer) -> None:
+def test_re_is_retried_in_order_and_with_the_same_id(service: Installation, plugins: PluginServer) -> None:
     tries: dict[int, int] = defaultdict(int)
 
     def twice_re(event: dict[str, Any]) -> str:
@@ -47,7 +47,7 @@ def test_re_is_tried_again_in_order_and_with_the_same_id(service: Installation, 
     assert len({call.headers["Idempotency-Key"] for call in calls}) == 3
 
 
-def test_ex_is_given_up_and_can_be_sent_again(service: Installation, plugins: PluginServer) -> None:
+def test_ex_is_given_up_and_can_be_redelivered(service: Installation, plugins: PluginServer) -> None:
     key = hook(service, "picky", plugins.plugin("/hook", lambda event: "EX"), jobSelector={"states": ["succeeded"]})
     job_id = service.submit(taskset())
     (given_up,) = wait_for(
@@ -61,7 +61,7 @@ def test_ex_is_given_up_and_can_be_sent_again(service: Installation, plugins: Pl
     assert service.ask("POST", f"/v1/hooks/redeliver/{given_up['id']}").status_code == 409
 
 
-def test_a_subscriber_that_is_down_holds_up_nobody_else(service: Installation, plugins: PluginServer) -> None:
+def test_a_subscriber_that_is_down_does_not_delay_the_others(service: Installation, plugins: PluginServer) -> None:
     dead = hook(service, "dead", plugins.plugin("/dead", lambda event: (503, "down")))
     alive = hook(service, "alive", plugins.plugin("/alive", lambda event: "OK"))
     job_id = service.submit(taskset())
@@ -113,7 +113,7 @@ def test_an_answer_that_comes_too_late_counts_for_nothing_and_the_same_delivery_
     assert {call.headers["Idempotency-Key"] for call in plugins.calls_of("/late")} == {delivery["id"]}
 
 
-def test_a_subscriber_can_check_who_tells_it(service: Installation, plugins: PluginServer) -> None:
+def test_a_subscriber_can_verify_the_signature(service: Installation, plugins: PluginServer) -> None:
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     address = plugins.plugin("/signed", lambda event: "OK")
     service.register("signed", {"pluginType": "LifeHook", "callAddress": address}, signingSecret=secret)

@@ -1,4 +1,4 @@
-"""A job's way from its submission to its end, through real processes and plugins."""
+"""Jobs from submission to end, through real processes and plugins."""
 
 from __future__ import annotations
 

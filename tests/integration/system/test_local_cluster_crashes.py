@@ -21,7 +21,7 @@ def attempt_of(service: Installation, job_id: str) -> AttemptFiles:
 
 
 def kill_supervisor(files: AttemptFiles) -> None:
-    """Kill it with its keepers and all else; nobody notes how anything ended."""
+    """Kill the supervisor with all its processes, so that no exit status is recorded."""
     (fields,) = Journal.read(files.at("journal")).attempts.values()
     with open(f"/proc/{fields['keeper']}/stat") as stat:
         supervisor = int(stat.read().rpartition(")")[2].split()[1])
@@ -69,7 +69,7 @@ def test_a_job_that_ended_while_the_service_was_dead_is_known_to_have_ended(
     assert service.wait_state(job_id, "succeeded", "failed")["state"] == "succeeded"
 
 
-def test_what_was_lost_is_tried_again_where_a_policy_says_so(service: Installation, tmp_path: Path) -> None:
+def test_lost_replicas_are_retried_where_a_policy_allows_it(service: Installation, tmp_path: Path) -> None:
     go = tmp_path / "go"
     cases = [(reason, place) for reason in ("SupervisorLost", "HostRestarted") for place in ("role", "taskset", "none")]
     starts = {case: tmp_path / "-".join(case) for case in cases}

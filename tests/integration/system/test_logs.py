@@ -1,4 +1,4 @@
-"""Reading logs through everything that there is between a replica and its reader."""
+"""Reading logs through all processes between a replica and its reader."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.installation import Installation
 from tests.waiting import HANG_SECONDS, wait_for
 
 FOLLOWERS = 2 * 16
-"""As many as all processes of the API serve."""
+"""As many log followers as all processes of the API serve."""
 
 
 def follow(service: Installation, job_id: str, query: str = "") -> requests.Response:
-    """A connection of its own, whose answer's head has come."""
+    """A connection that follows a log, after its response headers were received."""
     headers = {"token": service.password}
     url = f"{service.url}/v1/job/logs/{job_id}?follow=true{query}"
     return requests.get(url, headers=headers, stream=True, timeout=HANG_SECONDS)

@@ -1,4 +1,4 @@
-"""Replicas and whole TaskSets that are tried again."""
+"""Retries of replicas and of whole TaskSets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def failing_until(marks: Path, tries: int) -> str:
     return f'echo "$TASKROLE_REPLICA_INDEX" >> {marks}; test $(grep -c "^$TASKROLE_REPLICA_INDEX$" {marks}) -ge {tries}'
 
 
-def test_a_replica_that_failed_is_tried_again_and_the_others_are_not(service: Installation, tmp_path: Path) -> None:
+def test_a_failed_replica_is_retried_and_the_others_are_not(service: Installation, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     script = f'echo "$TASKROLE_REPLICA_INDEX" >> {marks}; test "$TASKROLE_REPLICA_INDEX" = 0 || test $(grep -c 1 {marks}) -ge 3'
     job_id = service.submit(taskset(script, replicas=2, retryPolicy=TWICE))
@@ -36,7 +36,7 @@ def test_a_replica_that_fails_too_often_fails_the_job(service: Installation, tmp
     assert len(marks.read_text().split()) == 3
 
 
-def test_a_whole_taskset_is_tried_again_and_the_job_keeps_running(service: Installation, tmp_path: Path) -> None:
+def test_a_whole_taskset_is_retried_and_the_job_keeps_running(service: Installation, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     job = taskset(failing_until(marks, 2))
     job["spec"]["retryPolicy"] = {"retry": True, "delay": 1, "maxRetryCount": 1}

@@ -1,4 +1,4 @@
-"""Runs of flows in a whole installation: their tasks are jobs as any other, and go the whole way."""
+"""Runs of flows in a whole installation: their tasks are jobs that pass all stages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_diamond_runs_in_order_and_its_jobs_are_jobs(here: Installation, tmp_p
         assert job["runID"] == run_id
 
 
-def test_a_failed_task_is_tried_again_and_the_run_can_be_retried(here: Installation, tmp_path: Path) -> None:
+def test_a_failed_task_is_retried_and_the_run_can_be_retried(here: Installation, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     script = f"echo try >> {mark}; test $(wc -l < {mark}) -ge 3"
     run_id = begin(store(flow_entry("sys-retried", {"a": [], "b": ["a"]}, {"a": {"script": script, "retry": 1}})))
@@ -78,7 +78,7 @@ def test_a_gate_holds_a_task_up_by_its_header_until_it_is_resumed(here: Installa
     assert wait_run(run_id, "succeeded")["tasks"]["b"]["attempt"] == 1
 
 
-def test_a_debug_pod_says_how_to_get_in(here: Installation) -> None:
+def test_a_debug_pod_logs_how_to_connect(here: Installation) -> None:
     run_id = begin(store(flow_entry("sys-debug", {"a": []}, {"a": {"script": "false"}})), Trigger.DEBUG, only="a")
     assert "cd /proc/" in wait_task(run_id, "a", "running")["reason"]
     job_id = run_of(run_id)["tasks"]["a"]["jobID"]
@@ -126,6 +126,6 @@ def test_an_output_that_cannot_be_handed_on_is_an_error_of_its_task(here: Instal
     assert said in run["tasks"]["a"]["reason"]
 
 
-def test_an_output_that_there_is_not_fails_the_task_that_reads_it(here: Installation) -> None:
+def test_a_missing_output_fails_the_task_that_reads_it(here: Installation) -> None:
     run_id = begin(store(flow_entry("sys-unknown", {"a": []}, {"a": {"script": "echo {{z.output}}"}})))
     assert "no output of a task z" in wait_run(run_id, "failed")["tasks"]["a"]["reason"]

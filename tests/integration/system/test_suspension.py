@@ -28,7 +28,7 @@ def parked(service: Installation, redis_url: str, job_id: str) -> bool:
     return bool(Redis.from_url(redis_url).exists(f"{service.environment['PIPELINE_REDIS_PREFIX']}park:{job_id}"))
 
 
-def test_one_of_many_resumes_wins_and_the_next_gate_is_asked(
+def test_one_of_many_resumes_wins_and_the_next_gate_is_called(
     service: Installation, plugins: PluginServer, redis_url: str
 ) -> None:
     job_id = suspending(plugins, service)
@@ -73,7 +73,7 @@ def test_a_suspended_job_is_stopped(service: Installation, plugins: PluginServer
     wait_for(lambda: not parked(service, redis_url, job_id), "what was parked to be forgotten")
 
 
-def test_a_gate_that_wants_to_be_asked_again_is(service: Installation, plugins: PluginServer) -> None:
+def test_a_gate_is_called_again_when_it_asked_for_it(service: Installation, plugins: PluginServer) -> None:
     answers = iter([{"decision": "suspend", "askAgainAfterSeconds": 0.5}, {"decision": "pass"}])
     gate = plugins.plugin("/gate", lambda packet: next(answers))
     service.register("patient", {"pluginType": "AccessGate", "callAddress": gate})
@@ -90,7 +90,7 @@ def test_a_suspension_that_times_out_stops_the_job(service: Installation, plugin
     assert job["reason"] == "the suspension by AccessGate.timed.tests has timed out"
 
 
-def test_a_suspension_that_times_out_resumes_the_job_if_its_gate_wished_so(
+def test_a_suspension_that_times_out_resumes_the_job_if_its_gate_requested_it(
     service: Installation, plugins: PluginServer
 ) -> None:
     answer = {"decision": "suspend", "suspendForSeconds": 0.5, "onTimeout": "resume"}
@@ -102,7 +102,7 @@ def test_a_suspension_that_times_out_resumes_the_job_if_its_gate_wished_so(
     assert resumed["actor"] == "pipeline"
 
 
-def test_a_resume_matches_again_what_is_gone_drops_out_and_what_is_new_is_asked(
+def test_a_resume_matches_plugins_again_without_deleted_ones_and_with_new_ones(
     service: Installation, plugins: PluginServer
 ) -> None:
     job_id = suspending(plugins, service)

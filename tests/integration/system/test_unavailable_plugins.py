@@ -1,4 +1,4 @@
-"""Plugins that are unavailable or answer badly: the job waits, and then the failure policy decides."""
+"""Plugins that are unavailable or answer badly: the job waits, then the failure policy applies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def register(service: Installation, address: str, **fields: object) -> None:
     service.register("gate", {"pluginType": "AccessGate", "callAddress": address, "maxAttempts": 1, **fields})
 
 
-def test_the_job_waits_and_says_for_whom_until_the_plugin_is_back(service: Installation, plugins: PluginServer) -> None:
+def test_the_job_waits_until_the_plugin_is_back_and_its_reason_names_the_plugin(
+    service: Installation, plugins: PluginServer
+) -> None:
     register(service, plugins.plugin("/gate", lambda packet: (503, "restarting")))
     job_id = service.submit(taskset())
     wait_for(lambda: "AccessGate.gate.tests was not to be had since" in service.job(job_id)["reason"], "the reason")
@@ -27,7 +29,7 @@ def test_the_job_waits_and_says_for_whom_until_the_plugin_is_back(service: Insta
 
 
 @pytest.mark.parametrize(("policy", "state"), [("Fail", "failed"), ("Ignore", "succeeded"), ("Suspend", "suspended")])
-def test_after_its_patience_a_plugin_s_policy_decides(
+def test_after_its_patience_the_failure_policy_of_a_plugin_applies(
     service: Installation, plugins: PluginServer, policy: str, state: str
 ) -> None:
     register(service, plugins.plugin("/gate", lambda packet: (503, "")), patienceSeconds=0, failurePolicy=policy)
@@ -43,7 +45,7 @@ def test_after_its_patience_a_plugin_s_policy_decides(
         assert [call.headers["Idempotency-Key"][-1] for call in plugins.calls_of("/gate")] == ["1", "2"]
 
 
-def test_a_bad_answer_is_not_asked_for_again(service: Installation, plugins: PluginServer) -> None:
+def test_a_bad_answer_is_not_retried(service: Installation, plugins: PluginServer) -> None:
     register(service, plugins.plugin("/gate", lambda packet: {"decision": "PASS"}), maxAttempts=5)
     job_id = service.submit(taskset())
     job = service.wait_state(job_id, "failed")

@@ -1,4 +1,4 @@
-"""Files are written whole or stay what they were, however little the system writes at a time."""
+"""Files are written atomically, also when the system writes only a part at a time."""
 
 from __future__ import annotations
 

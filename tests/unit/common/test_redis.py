@@ -1,4 +1,4 @@
-"""One outage of Redis is noticed once, and ends by itself."""
+"""An outage of Redis is logged once, and ends by itself."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_an_outage_is_over_after_a_pause(moment: SimpleNamespace) -> None:
     assert not outage.present
 
 
-def test_what_shares_an_outage_does_not_try_redis_while_it_lasts(moment: SimpleNamespace) -> None:
+def test_users_of_a_shared_outage_do_not_call_redis_while_it_lasts(moment: SimpleNamespace) -> None:
     outage = Outage()
     outage.begin("wake-ups are not sent", OSError("refused"))
     untouched: object = object()
     Totals(untouched, prefix="t:", outage=outage).count(Metric.TICK_ACTIONS, ("tick.steps",))  # type: ignore[arg-type]
 
 
-def test_a_server_that_is_not_there_does_not_answer() -> None:
+def test_an_unreachable_server_does_not_answer() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"redis://127.0.0.1:{held.getsockname()[1]}/0"

@@ -19,7 +19,7 @@ DOCUMENTS = st.recursive(
 
 
 @given(DOCUMENTS, st.booleans())
-def test_what_json_can_say_is_read_as_it_was_written(document: Any, ascii_only: bool) -> None:
+def test_any_strict_json_is_read_as_it_was_written(document: Any, ascii_only: bool) -> None:
     assert parse(json.dumps(document, ensure_ascii=ascii_only).encode()) == document
 
 

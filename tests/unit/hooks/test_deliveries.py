@@ -1,4 +1,4 @@
-"""How many deliveries a subscriber is sent at a time, and where alerts go."""
+"""How many deliveries a subscriber gets at a time, and where alerts are delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscriber is sent, what its answer leads to, and how long the pauses between attempts are."""
+"""The body of a delivery, the result of a subscriber's answer, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_subscriber_that_is_gone_gives_up() -> None:
 
 @pytest.mark.parametrize("kind", [ConcurrencyLimit, CircuitOpen])
 @pytest.mark.parametrize(("retry_after", "pause"), [(None, 1.0), (0.2, 1.0), (12.0, 12.0)])
-def test_where_no_request_was_made_no_attempt_is_counted(
+def test_without_a_request_no_attempt_is_counted(
     kind: type[PluginUnavailable], retry_after: float | None, pause: float
 ) -> None:
     found = result_of(kind("not now", retry_after=retry_after), PAUSE)

@@ -1,4 +1,4 @@
-"""How a chain goes on: after each outcome of a step, and where its step cannot be claimed."""
+"""How a chain continues after each outcome of a step, and when its step cannot be claimed."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def step(stage: Stage, epoch: int = 0) -> ClaimedStep:
         ((Stage.GATES, Stage.BIND), Stage.BIND, Stage.LAUNCH),
     ],
 )
-def test_a_stage_that_is_done_is_followed_by_the_next_that_a_plugin_matches(
+def test_a_finished_stage_is_followed_by_the_next_with_a_matching_plugin(
     registered: Sequence[Stage], stage: Stage, following: Stage
 ) -> None:
     plugins: list[RegisteredPlugin] = [plugin(of, f"of-{of}") for of in registered]
     assert progress_of(step(stage), Advance(), Snapshot(2, plugins)) == Continue(following)
 
 
-def test_a_suspended_job_is_parked_with_this_stage_and_all_that_follow_under_the_next_epoch() -> None:
+def test_a_suspended_job_is_parked_with_this_and_all_later_stages_under_the_next_epoch() -> None:
     outcome = Suspend(trail=(), plugin_key="gate", reason="ask a person")
     assert progress_of(step(Stage.GATES, epoch=3), outcome, Snapshot(1, ())) == Parked(
         4, (Stage.GATES, Stage.DECORATE, Stage.BIND, Stage.LAUNCH)
@@ -81,7 +81,7 @@ def test_after_any_other_outcome_the_chain_ends(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("pending", STAGES)
-def test_a_chain_may_go_on_only_where_the_cursor_of_its_epoch_is_further(stage: Stage, pending: Stage) -> None:
+def test_a_chain_continues_only_where_the_cursor_of_its_epoch_is_past_the_stage(stage: Stage, pending: Stage) -> None:
     further = pending in after(stage)
     assert why_not_claimed((0, pending), 0, stage) == (AlreadyAdvanced() if further else NotOwner())
     assert why_not_claimed((1, pending), 0, stage) == NotOwner(), "the message is of an older epoch"

@@ -72,7 +72,7 @@ def replica(role: str, index: int, state: str, **values: Any) -> Replica:
     return Replica(**({"job_id": "j1", "role": role, "index": index, "state": state, "attempt": 0} | texts | values))
 
 
-def test_a_replica_shows_what_it_left_behind() -> None:
+def test_a_replica_shows_its_results() -> None:
     replicas = [replica("worker", 0, "succeeded"), replica("worker", 1, "succeeded")]
     left = {("worker", 0): {"output": "a"}, ("worker", 1): {"outputProblem": "too long"}}
     worker = detail.view(job(), TASKSET, {}, {}, replicas, left)["tasks"][1]

@@ -37,7 +37,7 @@ def defaults(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None])
 
 
 class Agreeable:
-    """Every plugin answers, and lets the job go on."""
+    """Every plugin answers, and lets the job continue."""
 
     def call(self, endpoint: Any, body: bytes, **_: Any) -> Reply:
         answer: Any = {
@@ -85,7 +85,7 @@ def stage_of(made: JobExplanation, stage: Stage) -> Any:
 
 @dataclass
 class Way:
-    """What the stages did: which plugins each asked, in order, and where the job failed."""
+    """What the stages did: which plugins each called, in order, and where the job failed."""
 
     asked: dict[Stage, list[str]]
     failed: Stage | None
@@ -149,7 +149,7 @@ headers = st.fixed_dictionaries(
 
 @tried(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(features, headers, st.sampled_from(["TFJob", "TaskSet", "Any"]), st.randoms())
-def test_the_plan_names_exactly_the_plugins_that_the_stages_ask(
+def test_the_plan_names_exactly_the_plugins_that_the_stages_call(
     chosen: Any, header: Any, kind: str, random: Any
 ) -> None:
     made = [
@@ -212,7 +212,7 @@ def test_several_translators_are_named() -> None:
     assert all(one.reason == stage.outcome.removeprefix("The job fails: ") for one in stage.plugins)
 
 
-def test_a_taskset_asks_no_translator_and_has_passed_its_check() -> None:
+def test_a_taskset_calls_no_translator_and_has_passed_its_check() -> None:
     made = planned(submission("TaskSet"), [plugin(PluginType.TEMPLATE_TRANSLATOR, "a")])
     assert made.to_json()["tasksetCheck"] == "passed"
     stage = stage_of(made, Stage.TRANSLATE)
@@ -238,7 +238,7 @@ def test_plugins_of_a_feature_that_is_off_are_listed_in_their_place() -> None:
     assert "one after the other" in stage.outcome
 
 
-def test_a_hook_is_listed_with_the_states_that_it_would_be_told_of() -> None:
+def test_a_hook_is_listed_with_the_states_whose_events_it_would_get() -> None:
     hooks = [
         plugin(PluginType.LIFE_HOOK, "ends", {"conditions": [], "expression": "*", "states": ["completed"]}),
         plugin(PluginType.LIFE_HOOK, "debug", DEBUG, position=2),

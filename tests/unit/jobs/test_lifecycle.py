@@ -1,4 +1,4 @@
-"""Who hears of a change of a job's state."""
+"""The listeners to changes of jobs' states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How observations change what is known of replicas, whatever the order in which they come; and when replicas are retried."""
+"""Merging observations of replicas in any order, and when replicas are retried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ History = Sequence[ReplicaState]
 
 
 def report(index: int, history: History, attempt: int, rank: int) -> ReplicaReport:
-    """What a cluster reports at this point of a replica's history."""
+    """The report of a cluster at this point of a replica's history."""
     state = (*PATH, history[attempt])[rank]
     return ReplicaReport("worker", index, state, attempt=attempt, reason=f"{attempt}.{rank}")
 
@@ -68,7 +68,7 @@ def test_observations_lead_to_the_same_in_any_order_and_however_often_they_come(
 
 
 @given(observed())
-def test_what_is_known_is_the_furthest_of_all_reports(observations: list[Observation]) -> None:
+def test_the_most_advanced_of_all_reports_is_kept(observations: list[Observation]) -> None:
     reports = [one for observation in observations for one in observation.replicas]
     for key, known in merged(observations).items():
         assert place(known) == max(place(one) for one in reports if (one.role, one.index) == key)

@@ -1,4 +1,4 @@
-"""How what a replica left behind is kept."""
+"""How results of replicas are parsed and stored."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def test_output_and_metrics_are_read() -> None:
 @pytest.mark.parametrize(
     ("output", "problem"), [(b"x" * (MAX_OUTPUT + 1), "more than 4096 bytes"), (b"\xff", "UTF-8"), (b"\0", "NUL")]
 )
-def test_an_output_that_cannot_be_handed_on_is_a_problem_and_does_not_harm_the_metrics(
-    output: bytes, problem: str
-) -> None:
+def test_an_invalid_output_is_a_problem_and_does_not_affect_the_metrics(output: bytes, problem: str) -> None:
     found = kept(output=output, metrics=b"[]")
     assert (found["output"], found["metrics"], found["metrics_problem"]) == (None, [], "")
     assert problem in found["problem"]
@@ -42,12 +40,12 @@ def test_an_output_that_cannot_be_handed_on_is_a_problem_and_does_not_harm_the_m
 @pytest.mark.parametrize(
     ("metrics", "problem"), [(b"[" + b" " * MAX_METRICS + b"]", "more than 1048576 bytes"), (b"{", "is not JSON")]
 )
-def test_metrics_that_are_none_are_a_problem_and_do_not_harm_the_output(metrics: bytes, problem: str) -> None:
+def test_invalid_metrics_are_a_problem_and_do_not_affect_the_output(metrics: bytes, problem: str) -> None:
     found = kept(output=b"a", metrics=metrics)
     assert (found["output"], found["metrics"], found["problem"]) == ("a", None, "")
     assert problem in found["metrics_problem"]
 
 
-def test_what_the_cluster_says_is_wrong_is_kept() -> None:
+def test_problems_that_the_cluster_reports_are_kept() -> None:
     found = kept(output_problem="gone", metrics_problem="gone too", unknown=True)
     assert (found["problem"], found["metrics_problem"], found["unknown"]) == ("gone", "gone too", True)

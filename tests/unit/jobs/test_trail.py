@@ -21,7 +21,7 @@ HARMLESS = ["PATH", "KEYBOARD", "BATCH_SIZE", "TASKSET_NAME", "MONKEY", ""]
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_names_of_secrets_are_seen_as_such(name: str) -> None:
+def test_names_that_look_secret_are_recognized(name: str) -> None:
     assert looks_secret(name)
 
 

@@ -54,7 +54,7 @@ def test_factors_are_one_or_many_and_their_advice_is_kept_as_it_came(answer: Any
         ({"topic": "a", "advice": 1, "reason": []}, "`reason` of its answer is an array; a text"),
     ],
 )
-def test_a_wrong_factor_is_told_by_its_place(answer: Any, words: str) -> None:
+def test_an_error_names_the_index_of_an_invalid_factor(answer: Any, words: str) -> None:
     with pytest.raises(BadAnswer, match=words):
         factors(body(answer))
 
@@ -103,7 +103,7 @@ def test_a_gate_decides(answer: Any, expected: GateAnswer) -> None:
         ({"decision": "suspend", "askAgainAfterSeconds": 10**400}, "`askAgainAfterSeconds` is a huge number"),
     ],
 )
-def test_a_gate_that_does_not_decide_is_told_what_was_expected(answer: Any, words: str) -> None:
+def test_an_invalid_gate_answer_is_refused_with_what_was_expected(answer: Any, words: str) -> None:
     with pytest.raises(BadAnswer, match=words):
         gate(body(answer))
 
@@ -134,7 +134,7 @@ def test_an_acknowledgement_is_read_whatever_its_case(answer: bytes, expected: A
 
 
 @pytest.mark.parametrize("answer", [b"", b"O K", b"OKAY", b'"OK"', b"\xff", b"<html>" + b"x" * 10_000])
-def test_any_other_acknowledgement_is_refused_in_few_words(answer: bytes) -> None:
+def test_any_other_acknowledgement_is_refused_with_a_short_message(answer: bytes) -> None:
     with pytest.raises(BadAnswer, match="OK, RE or EX was expected") as caught:
         acknowledgement(answer)
     assert len(caught.value.cause) < 300

@@ -23,7 +23,7 @@ def status(code: int, body: bytes = b"", **headers: str) -> Response:
 
 
 class Script(Transport):
-    """Answers as it is told, and remembers what it was asked."""
+    """A transport that answers from a script, and records the requests."""
 
     def __init__(self, *answers: Response | CallFailed) -> None:
         self.answers = list(answers)
@@ -61,7 +61,7 @@ class Call:
 @pytest.mark.parametrize(
     "busy", [status(429), status(500), status(502), status(503), status(504), PluginUnavailable("no connection")]
 )
-def test_a_plugin_that_is_not_to_be_had_is_tried_again(busy: Response | CallFailed) -> None:
+def test_calls_of_an_unavailable_plugin_are_retried(busy: Response | CallFailed) -> None:
     call = Call(busy, busy, OK)
     assert call() == b"yes"
     assert len({headers["Idempotency-Key"] for headers, _ in call.script.asked}) == 1
@@ -81,7 +81,7 @@ def test_attempts_end_and_are_counted() -> None:
     "bad",
     [status(code) for code in (201, 204, 400, 401, 404, 422, 501)] + [status(302), BadAnswer("x"), AddressRefused("x")],
 )
-def test_a_bad_answer_is_not_asked_for_again(bad: Response | CallFailed) -> None:
+def test_a_bad_answer_is_not_retried(bad: Response | CallFailed) -> None:
     call = Call(bad, OK)
     with pytest.raises(BadAnswer) as caught:
         call()
@@ -89,13 +89,13 @@ def test_a_bad_answer_is_not_asked_for_again(bad: Response | CallFailed) -> None
     assert call.pauses == []
 
 
-def test_retry_after_is_kept_to() -> None:
+def test_retry_after_is_respected() -> None:
     call = Call(status(429, Retry_After="7"), OK)
     assert call() == b"yes"
     assert call.pauses == [7.0]
 
 
-def test_retry_after_beyond_the_budget_is_handed_on() -> None:
+def test_retry_after_beyond_the_deadline_is_raised_to_the_caller() -> None:
     call = Call(status(429, Retry_After="60"), OK)
     with pytest.raises(PluginUnavailable, match="status 429") as caught:
         call(budget=50)
@@ -118,7 +118,7 @@ def test_an_attempt_gets_what_is_left_of_the_budget() -> None:
     assert 4 < seconds <= 5
 
 
-def test_nothing_is_asked_when_the_budget_is_used_up() -> None:
+def test_no_request_is_made_after_the_deadline() -> None:
     call = Call(OK)
     with pytest.raises(PluginUnavailable, match="used up") as caught:
         call(budget=0)
@@ -126,7 +126,7 @@ def test_nothing_is_asked_when_the_budget_is_used_up() -> None:
     assert call.script.asked == []
 
 
-def test_a_plugin_that_repeats_its_secret_does_not_give_it_away() -> None:
+def test_a_secret_that_a_plugin_echoes_is_masked() -> None:
     call = Call(status(501, b"headers: Bearer hush; token hush"))
     with pytest.raises(BadAnswer) as caught:
         call(authorization="Bearer hush")

@@ -23,7 +23,7 @@ def headers(plugin: Endpoint, request_id: str = "") -> dict[str, str]:
     return call_headers(plugin, b"{}", job_id="job-1", idempotency_key="job-1:gate:k:1", request_id=request_id)
 
 
-def test_a_call_says_which_job_and_which_question_it_is_about() -> None:
+def test_headers_name_the_job_and_the_plugin_call() -> None:
     found = headers(endpoint(), request_id="r1")
     assert found["Content-Type"] == "application/json"
     assert found["X-Job-ID"] == "job-1"
@@ -83,7 +83,7 @@ def test_any_other_authorization_is_refused(text: str) -> None:
     assert not header_value(text)
 
 
-def test_an_idempotency_key_names_the_question_and_fits_a_header() -> None:
+def test_an_idempotency_key_names_the_plugin_call_and_fits_a_header() -> None:
     assert PluginCall("job-1", "gate", "quota/a b", 2).idempotency_key == "job-1:gate:quota/a%20b:2"
     assert PluginCall("job-1", "gate", "配额").idempotency_key == "job-1:gate:%E9%85%8D%E9%A2%9D:1"
 
@@ -112,5 +112,5 @@ def test_a_packet_has_no_nan() -> None:
         ("key hush!", "key ***!"),
     ],
 )
-def test_a_strangers_words_are_cleaned_and_cut(text: str | bytes, expected: str) -> None:
+def test_untrusted_text_is_cleaned_and_cut(text: str | bytes, expected: str) -> None:
     assert clean(text, hide=["Bearer hush", "hush"]) == expected

@@ -124,7 +124,7 @@ def test_it_is_printed_with_as_few_parentheses_as_possible(text: str, printed: s
     assert str(parse_expression(text)) == printed
 
 
-def test_operands_are_asked_from_left_to_right_and_only_until_the_result_is_known() -> None:
+def test_operands_are_evaluated_left_to_right_until_the_result_is_known() -> None:
     asked: list[str] = []
 
     def value(name: str) -> bool:

@@ -20,7 +20,7 @@ conditions = st.lists(
 T = Condition("t", "type", "debug")
 
 
-def test_an_unsound_selector_does_not_compile() -> None:
+def test_an_invalid_selector_does_not_compile() -> None:
     with pytest.raises(WrongParameter):
         compile(Selector((T,)))
     with pytest.raises(WrongParameter):
@@ -54,7 +54,7 @@ def test_an_explanation_shows_every_condition_and_the_presets_in_use() -> None:
     }
 
 
-def test_a_condition_is_looked_at_once_and_only_when_it_decides() -> None:
+def test_a_condition_is_evaluated_once_and_only_if_it_decides() -> None:
     looked: list[str] = []
 
     class Header(dict[str, object]):

@@ -110,7 +110,7 @@ def test_what_is_wrong_is_named_with_its_path(raw: object, path: str, words: str
     assert words in found[path][0]
 
 
-def test_all_faults_are_told_at_once_and_the_message_names_the_first() -> None:
+def test_all_errors_are_reported_at_once_and_the_message_names_the_first() -> None:
     raw = {"conditions": [{"name": "1", "key": "", "expect": "/("}], "expression": "(", "extra": 1}
     with pytest.raises(WrongParameter) as caught:
         parse_selector(raw, "plugins[3].jobSelector")

@@ -51,7 +51,7 @@ def test_an_absent_and_an_empty_selector_change_nothing(selector: Selector) -> N
 
 
 @given(selectors, selectors, headers)
-def test_what_is_merged_compiles_and_the_plugin_has_the_last_word(
+def test_a_merged_selector_compiles_and_the_plugin_has_precedence(
     feature: Selector, plugin: Selector, header: dict[str, str]
 ) -> None:
     merged = merged_or_none(feature, plugin)
@@ -91,7 +91,7 @@ def test_more_conditions_than_allowed_together_are_refused() -> None:
         (Selector((), "userID &"), None, f"{FEATURE}.expression", "column 8"),
     ],
 )
-def test_a_fault_of_the_result_is_named_on_the_side_that_it_comes_from(
+def test_an_error_of_the_merged_selector_names_the_side_that_it_comes_from(
     feature: Selector | None, plugin: Selector | None, path: str, words: str
 ) -> None:
     with pytest.raises(WrongParameter) as caught:

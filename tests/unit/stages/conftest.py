@@ -22,7 +22,7 @@ HEADER = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "jobID": "j0
 
 
 class Plugins:
-    """What each plugin answers: JSON, or the failure that its call ends with. Remembers what was asked."""
+    """What each plugin answers: JSON, or the failure that its call ends with. Records the calls."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}

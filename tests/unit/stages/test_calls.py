@@ -1,4 +1,4 @@
-"""Unreachable, policies, and which plugins need not be asked any more."""
+"""Unavailable plugins, failure policies, and which plugins are not called again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def entry(key: str, outcome: TrailOutcome, **fields: object) -> TrailEntry:
     return TrailEntry(plugin_key=key, outcome=outcome, started_at=now(), **fields)  # type: ignore[arg-type]
 
 
-def test_a_plugin_that_is_away_makes_the_job_wait_and_keeps_count(plugins: Plugins, claim: Make) -> None:
+def test_an_unavailable_plugin_postpones_the_job_and_counts_attempts(plugins: Plugins, claim: Make) -> None:
     away = plugin(Stage.FACTORS, "a")
     plugins.answers["a"] = PluginUnavailable("connection refused", attempts=3)
     first = factors.run(claim(Stage.FACTORS, [away]))
@@ -51,7 +51,7 @@ def test_a_plugin_that_is_away_makes_the_job_wait_and_keeps_count(plugins: Plugi
     ("policy", "outcome"),
     [(FailurePolicy.FAIL, Fail), (FailurePolicy.IGNORE, Advance), (FailurePolicy.SUSPEND, Suspend)],
 )
-def test_when_its_patience_is_over_the_policy_decides(
+def test_after_its_patience_the_failure_policy_applies(
     plugins: Plugins, claim: Make, policy: FailurePolicy, outcome: type
 ) -> None:
     away = plugin(Stage.FACTORS, "a", failure_policy=policy)
@@ -96,7 +96,7 @@ def test_a_taskset_that_repeats_the_plugin_s_secret_is_refused(plugins: Plugins,
     assert isinstance(decorate.run(claim(Stage.DECORATE, [decorator])), Advance)
 
 
-def test_no_room_for_another_call_never_counts_against_a_plugin(plugins: Plugins, claim: Make) -> None:
+def test_the_concurrency_limit_does_not_count_as_a_failure_of_the_plugin(plugins: Plugins, claim: Make) -> None:
     full = plugin(Stage.FACTORS, "a", patience_seconds=0)
     plugins.answers["a"] = ConcurrencyLimit("64 calls are under way", retry_after=1.0)
     result = factors.run(claim(Stage.FACTORS, [full]))
@@ -111,7 +111,7 @@ def test_a_bad_answer_is_not_waited_for(plugins: Plugins, claim: Make) -> None:
     assert result.reason == "a answered badly: status 404"
 
 
-def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: Plugins, claim: Make) -> None:
+def test_answers_are_kept_while_the_job_waits_for_another_plugin(plugins: Plugins, claim: Make) -> None:
     both = [plugin(Stage.FACTORS, "a"), plugin(Stage.FACTORS, "b", position=2)]
     plugins.answers = {"a": PluginUnavailable("away"), "b": {"topic": "t", "advice": 2}}
     waiting = factors.run(claim(Stage.FACTORS, both))
@@ -126,7 +126,7 @@ def test_those_that_have_answered_are_kept_while_another_is_waited_for(plugins: 
     assert [factor["advice"] for factor in done.factors["t"]] == [1, 2], "joined in sequence order"
 
 
-def test_an_asking_after_a_suspension_has_the_next_number(claim: Make) -> None:
+def test_a_call_after_a_suspension_has_the_next_call_number(claim: Make) -> None:
     a = plugin(Stage.GATES, "a")
     before = claim(Stage.GATES, [a], trail=[entry("a", TrailOutcome.SUSPENDED), entry("a", TrailOutcome.RESUMED)])
     assert settled_calls(before) == {}
@@ -144,6 +144,6 @@ def test_an_asking_after_a_suspension_has_the_next_number(claim: Make) -> None:
         ([TrailOutcome.ANSWERED, TrailOutcome.ASK_AGAIN, TrailOutcome.ANSWERED], True),
     ],
 )
-def test_who_has_answered(claim: Make, outcomes: list[TrailOutcome], done: bool) -> None:
+def test_settled_calls_are_those_answered_or_ignored(claim: Make, outcomes: list[TrailOutcome], done: bool) -> None:
     before = claim(Stage.GATES, [], trail=[entry("a", outcome) for outcome in outcomes])
     assert ("a" in settled_calls(before)) is done

@@ -20,7 +20,7 @@ def nothing(entries: list[TrailEntry]) -> None:
 
 
 class TestGates:
-    def test_gates_are_asked_in_order_and_each_answer_is_written_before_the_next(
+    def test_gates_are_called_in_order_and_each_answer_is_written_before_the_next_call(
         self, plugins: Plugins, claim: Make
     ) -> None:
         written: list[str] = []
@@ -32,7 +32,7 @@ class TestGates:
         assert written == ["a"]
         assert [entry.plugin_key for entry in result.trail] == ["b"]
 
-    def test_after_a_stop_no_other_gate_is_asked(self, plugins: Plugins, claim: Make) -> None:
+    def test_after_a_stop_no_other_gate_is_called(self, plugins: Plugins, claim: Make) -> None:
         plugins.answers = {"a": {"decision": "stop", "reason": "no budget"}}
         result = gates.run(claim(Stage.GATES, [plugin(Stage.GATES, "a"), plugin(Stage.GATES, "b", 2)]), nothing)
         assert isinstance(result, Stop)
@@ -47,7 +47,7 @@ class TestGates:
             ({"askAgainAfterSeconds": 5}, 5, "ask"),
         ],
     )
-    def test_a_suspension_ends_as_its_gate_wishes(
+    def test_a_suspension_times_out_as_its_gate_requested(
         self, plugins: Plugins, claim: Make, answer: Any, seconds: float | None, on_timeout: str
     ) -> None:
         plugins.answers = {"a": {"decision": "suspend", **answer}}
@@ -55,7 +55,9 @@ class TestGates:
         assert isinstance(result, Suspend)
         assert (result.plugin_key, result.seconds, result.on_timeout) == ("a", seconds, on_timeout)
 
-    def test_a_gate_that_has_answered_is_not_asked_again_and_new_ones_are(self, plugins: Plugins, claim: Make) -> None:
+    def test_a_gate_that_has_answered_is_not_called_again_and_new_gates_are(
+        self, plugins: Plugins, claim: Make
+    ) -> None:
         plugins.answers = {"a": {"decision": "suspend"}}
         first = gates.run(claim(Stage.GATES, [plugin(Stage.GATES, "a", 2)]), nothing)
         assert isinstance(first, Suspend)

@@ -1,4 +1,4 @@
-"""The policy on what users submit, as the operator sets it."""
+"""The pod policy for TaskSets that users submit, as the operator sets it."""
 
 from __future__ import annotations
 

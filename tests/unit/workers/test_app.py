@@ -1,4 +1,4 @@
-"""Celery's settings, each of which keeps some loss, doubling or hang from happening."""
+"""Celery's settings that prevent lost messages, duplicates and hangs."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ TRANSPORT = CONFIGURATION["broker_transport_options"]
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        # A worker that dies gives its message back, whether all of it dies or one child.
+        # The message of a worker that dies is redelivered, also when only one child dies.
         ("task_acks_late", True),
         ("task_reject_on_worker_lost", True),
-        # What is taken ahead of time is lost with its worker, and is late for all others.
+        # Prefetched messages would be lost with their worker, and late for all others.
         ("worker_prefetch_multiplier", 1),
         ("worker_eta_task_limit", 100),
         # Results fill Redis, and nobody reads them.
         ("task_ignore_result", True),
         ("result_backend", None),
-        # Pickle in the broker is code from whoever can write there.
+        # With pickle, anyone who can write to the broker could execute code.
         ("task_serializer", "json"),
         ("accept_content", ["json"]),
         ("result_accept_content", ["json"]),
-        # A Redis that is away, or not there yet, or refuses commands, is waited for.
+        # Wait for a Redis that is unavailable, not started yet, or refuses commands.
         ("broker_connection_retry_on_startup", True),
         ("broker_connection_max_retries", None),
         ("broker_channel_error_retry", True),
         ("worker_cancel_long_running_tasks_on_connection_loss", True),
-        # Clocks that are set by hand, or by the season, are not ours.
+        # Local time and daylight saving time do not matter.
         ("enable_utc", True),
         ("timezone", "UTC"),
     ],
 )
-def test_celery_is_told(name: str, value: object) -> None:
+def test_celery_has_these_settings(name: str, value: object) -> None:
     assert CONFIGURATION[name] == value
 
 
@@ -49,11 +49,11 @@ def test_every_limit_is_longer_than_the_one_inside_it() -> None:
     assert settings.stage_budget_seconds < soft < hard < hard + settings.lease_seconds < TRANSPORT["visibility_timeout"]
 
 
-def test_no_call_of_redis_waits_for_ever() -> None:
+def test_no_call_of_redis_waits_forever() -> None:
     assert {"socket_timeout", "socket_connect_timeout", "socket_keepalive", "health_check_interval"} <= set(TRANSPORT)
 
 
-def test_ticks_are_intervals_that_do_not_pile_up_while_nobody_takes_them() -> None:
+def test_messages_of_ticks_expire_and_do_not_pile_up_without_a_worker() -> None:
     for name, entry in CONFIGURATION["beat_schedule"].items():
         assert isinstance(entry["schedule"], float), name
         assert entry["options"]["expires"] <= max(TICK_SECONDS[name], 2.0), name
