@@ -1,7 +1,8 @@
 """The `pipeline` command: a thin client of the REST API, and the commands that run the service on this machine.
 
-`main` is the entry point; nothing else here is meant to be imported from outside. Each module has the commands of one noun,
-and is imported when one of them is invoked: `pipeline --help` loads neither the server nor an HTTP library.
+`main` is the entry point; nothing else here is meant to be imported from outside. A module of commands has those of
+one noun, and is imported when one of them is invoked; the others print, read files and call the API for them.
+`pipeline --help` loads neither the server nor an HTTP library.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 - `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `counting`: counting rows up to a limit
 
 From outside use `transaction()` for work, `connected()` for a single statement, `again_if_contended` for functions that are one
-transaction, and all modules but `engine`.
+transaction, and the other modules; of `engine` only what a heartbeat or a document has to have without a transaction.
 """
 
 from pipeline_core.database.engine import again_if_contended, connected, transaction

@@ -6,6 +6,6 @@ request within a deadline), `network` (which addresses may be called), `answers`
 call fails).
 
 For use from outside: `client.client()` and `client.hook_client()`, whose `call` takes an `Endpoint` and the body of a `Packet`,
-then the reader in `answers`; `types` and `errors`; `guard.health`, `guard.circuit` and `Circuit`; `network.check_address` and
-`packet.check_secret` for registration.
+then the reader in `answers`; `types` and `errors`; `guard.health`, `guard.circuit` and their values; `network.check_address`,
+`network.origin` and `packet.check_secret` for registration.
 """
