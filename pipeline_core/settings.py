@@ -461,7 +461,7 @@ class OperationSettings:
         "Flower's password, for the user `admin`. `pipeline up --flower` makes one in the data directory when this is empty.",
         secret=True,
     )
-    alive_file: str = _setting(
+    liveness_file: str = _setting(
         _text,
         "",
         "The liveness file: workers, beat and the watcher touch it at least twice a minute, and a probe checks its age. "

@@ -14,9 +14,9 @@ from pipeline_core.settings import settings
 
 
 def touch() -> None:
-    """Touch the file that `PIPELINE_ALIVE_FILE` names, if it names one."""
-    if settings().alive_file:
-        Path(settings().alive_file).touch()
+    """Touch the file that `PIPELINE_LIVENESS_FILE` names, if it names one."""
+    if settings().liveness_file:
+        Path(settings().liveness_file).touch()
 
 
 if __name__ == "__main__":

@@ -75,17 +75,17 @@ def _process_problems(status: Status) -> Iterator[str]:
         yield "Redis is away: nothing is woken, and nothing is lost."
     beat = status.heartbeat_ages.get(heartbeats.BEAT)
     if beat is None:
-        yield "Beat was never heard of."
+        yield "Beat has sent no heartbeat yet."
     elif beat > BEAT_HEARTBEAT_SECONDS:
-        yield f"Beat was last heard of {beat:.0f} s ago."
+        yield f"Beat has sent no heartbeat for {beat:.0f} s."
     for queue, age in status.queue_probe_ages().items():
         if age > QUEUE_PROBE_SECONDS:
             yield f"The last probe came through the queue {queue} {age:.0f} s ago: {_why_late(status, queue, age)}."
     if not status.worker_ages():
-        yield "No worker was ever heard of."
+        yield "No worker has sent a heartbeat yet."
     for worker, age in status.worker_ages().items():
         if age > WORKER_HEARTBEAT_SECONDS:
-            yield f"The worker {worker} was last heard of {age:.0f} s ago."
+            yield f"The worker {worker} has sent no heartbeat for {age:.0f} s."
 
 
 def _why_late(status: Status, queue: str, age: float) -> str:
@@ -113,7 +113,7 @@ def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
         yield f"{status.failing_schedules} schedules can make no run: the list of flows shows which."
     for key, health in status.circuits.items():
         if health.circuit is not Circuit.CLOSED:
-            yield f"The plugin {key} is not to be had: {health.cause}"
+            yield f"The plugin {key} is unavailable: {health.cause}"
     for key, waiting in status.deliveries.items():
         if waiting.oldest_seconds > DELIVERY_LAG_SECONDS:
             yield f"{key} has not acknowledged {waiting.count} events, the first for {waiting.oldest_seconds:.0f} s."

@@ -59,7 +59,7 @@ class AttemptOutcome(StrEnum):
     ANSWERED = "answered"
     BAD_ANSWER = "bad answer"
     REJECTED = "rejected"
-    UNAVAILABLE = "not to be had"
+    UNAVAILABLE = "unavailable"
     ABANDONED = "abandoned"
 
     @property

@@ -165,7 +165,7 @@ def _unanswered(step: ClaimedStep, plugin: RegisteredPlugin, failure: CallFailed
     at_limit = isinstance(failure, ConcurrencyLimit)
     if isinstance(failure, PluginUnavailable):
         after = f" ({entry.attempts} attempt{'' if entry.attempts == 1 else 's'})" if entry.attempts else ""
-        reason = f"{plugin.key} was not to be had since {since:%Y-%m-%dT%H:%M:%SZ}{after}: {failure.cause}"
+        reason = f"{plugin.key} has been unavailable since {since:%Y-%m-%dT%H:%M:%SZ}{after}: {failure.cause}"
     elif isinstance(failure, JobRejected):
         reason = f"{plugin.key} rejected the job: {failure.cause}"
     else:

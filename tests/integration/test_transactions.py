@@ -1,4 +1,4 @@
-"""What a transaction makes of a database that cannot be had."""
+"""What a transaction makes of a database that is unavailable."""
 
 from __future__ import annotations
 

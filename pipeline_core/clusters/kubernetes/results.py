@@ -83,7 +83,7 @@ def _metrics(api: KubernetesApi, attempt: KubernetesAttempt, view: PodView, wait
         found = printed_metrics(lines)
     except ClusterUnavailable as error:
         if waited(view.now, view.finished, attempt.stopped_at) > wait_seconds:
-            return None, f"{METRICS_FILE} cannot be had from its node: {error.message}"
+            return None, f"{METRICS_FILE} cannot be read from its node: {error.message}"
         raise
     if found is None and not view.settled:
         raise StillEnding(f"{METRICS_FILE} of {view.metadata['name']} is still being handed over")

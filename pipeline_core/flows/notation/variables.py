@@ -284,9 +284,7 @@ def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mappi
     _check_names(expression, values.keys())
     missing = [task for task in expression.tasks if task not in outputs]
     if missing:
-        raise NotationError(
-            f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} to be had here"
-        )
+        raise NotationError(f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} here")
     own = {f"{_PLACEHOLDER}{index}": outputs[task] for index, task in enumerate(expression.tasks)}
     try:
         return expression.template.render(

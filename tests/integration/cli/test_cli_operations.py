@@ -31,11 +31,11 @@ WELL: dict[str, Any] = {
 
 
 def test_the_status_shows_problems_first(stub, pipeline) -> None:
-    stub.answer("GET", "/v1/status", {**WELL, "problems": ["Beat was never heard of."]})
+    stub.answer("GET", "/v1/status", {**WELL, "problems": ["Beat has sent no heartbeat yet."]})
     result = pipeline("status")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "! Beat was never heard of."
+    assert lines[0] == "! Beat has sent no heartbeat yet."
     for text in ("2 waiting", "1 gates held, 1 gates waiting", "1 stages.gates", "1 s ago", "never"):
         assert text in result.stdout
     assert next(line for line in lines if line.startswith("stages1@here")).split() == [

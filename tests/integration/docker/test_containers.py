@@ -26,7 +26,7 @@ from tests.servers import fresh_database
 from tests.waiting import HANG_SECONDS, wait_for
 
 BASE = KUSTOMIZE / "base"
-(ALIVE,) = [pod_of(patch)["containers"][0] for patch in documents(BASE / "patches" / "alive.yaml")]
+(ALIVE,) = [pod_of(patch)["containers"][0] for patch in documents(BASE / "patches" / "liveness.yaml")]
 (DATABASE,) = [pod_of(patch)["initContainers"][0] for patch in documents(BASE / "patches" / "service.yaml")]
 (FLOWER,) = [pod_of(one)["containers"][0] for one in of_kind(documents(BASE / "flower.yaml"), "Deployment")]
 PROGRAMS = Path(sys.executable).parent
@@ -40,7 +40,7 @@ def run(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def probe(kind: str, file: Path, redis_url: str) -> bool:
-    words = [word.replace("/tmp/alive", str(file)) for word in ALIVE[kind]["exec"]["command"]]
+    words = [word.replace("/tmp/liveness", str(file)) for word in ALIVE[kind]["exec"]["command"]]
     return run(words, PIPELINE_REDIS_URL=redis_url).returncode == 0
 
 
@@ -78,7 +78,7 @@ def test_whoever_serves_nothing_shows_that_it_goes_on_also_after_redis_was_away(
         files = {name: tmp_path / f"{name}.alive" for name in names}
         for name, file in files.items():
             process = service.services[name]
-            environment = {**(process.env or {}), "PIPELINE_ALIVE_FILE": str(file)}
+            environment = {**(process.env or {}), "PIPELINE_LIVENESS_FILE": str(file)}
             service.services[name] = replace(process, env=environment)
         redis.end()
         service.start(*names)

@@ -19,7 +19,7 @@ def test_the_job_waits_until_the_plugin_is_back_and_its_reason_names_the_plugin(
 ) -> None:
     register(service, plugins.plugin("/gate", lambda packet: (503, "restarting")))
     job_id = service.submit(taskset())
-    wait_for(lambda: "AccessGate.gate.tests was not to be had since" in service.job(job_id)["reason"], "the reason")
+    wait_for(lambda: "AccessGate.gate.tests has been unavailable since" in service.job(job_id)["reason"], "the reason")
     assert service.job(job_id)["state"] == "waiting"
     plugins.plugin("/gate", lambda packet: {"decision": "pass"})
     service.wait_state(job_id, "succeeded")

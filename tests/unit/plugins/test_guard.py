@@ -20,7 +20,7 @@ def test_health_is_shown_in_milliseconds_and_rfc_3339() -> None:
         "cause": "no connection",
         "latencyMs": 12,
         "recent": [
-            {"at": "2026-01-31T12:00:00.500000Z", "outcome": "not to be had", "durationMs": 2000},
+            {"at": "2026-01-31T12:00:00.500000Z", "outcome": "unavailable", "durationMs": 2000},
             {"at": "2026-01-31T11:59:50Z", "outcome": "answered", "durationMs": 12},
         ],
     }

@@ -37,7 +37,7 @@ def test_an_unavailable_plugin_postpones_the_job_and_counts_attempts(plugins: Pl
     plugins.answers["a"] = PluginUnavailable("connection refused", attempts=3)
     first = factors.run(claim(Stage.FACTORS, [away]))
     assert isinstance(first, Postpone)
-    assert "a was not to be had since" in first.reason
+    assert "a has been unavailable since" in first.reason
     assert "connection refused" in first.reason
     assert first.unreachable["a"].attempts == 3
     second = factors.run(claim(Stage.FACTORS, [away], unreachable=first.unreachable))

@@ -117,7 +117,7 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, PodOutcome
     "its node had no room after all": (make("Failed", reason="OutOfcpu"), F, "OutOfcpu", None, FAIL),
     "its node was another than it wished for": (make("Failed", reason="NodeAffinity"), F, "NodeAffinity", None, FAIL),
     "its node was shutting down": (make("Failed", reason="NodeShutdown"), F, "NodeShutdown", None, FAIL),
-    "its node's devices were not to be had": (
+    "its node's devices were unavailable": (
         make("Failed", reason="UnexpectedAdmissionError", message="no healthy devices"),
         F, "UnexpectedAdmissionError", None, FAIL,
     ),
