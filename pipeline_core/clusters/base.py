@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from pipeline_core.errors import NotFound, PipelineError
 from pipeline_core.states import ReplicaState
+from pipeline_core.taskset.document import replica_count
 
 
 class ClusterError(PipelineError):
@@ -67,7 +68,7 @@ def expected_replicas(request: LaunchRequest) -> tuple[ReplicaKey, ...]:
     return tuple(
         ReplicaKey(role["name"], index)
         for role in request.taskset["spec"]["roles"]
-        for index in range(role.get("replicas", 1))
+        for index in range(replica_count(role))
     )
 
 

@@ -107,12 +107,17 @@ def collects(taskset: Mapping[str, Any]) -> bool:
     return bool(annotations.get(COLLECT) == "true")
 
 
+def replica_count(role: Mapping[str, Any]) -> int:
+    """The number of replicas of a role; JSON may write it as 2.0."""
+    return int(role.get("replicas", 1))
+
+
 def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:
     """The containers of a pod template that its annotation marks as sidecars, in the order of the annotation."""
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     try:
         names = json.loads(annotations.get(SIDECARS, "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
@@ -125,7 +130,7 @@ def counting(template: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _role(role: Mapping[str, Any]) -> Role:
-    replicas = int(role.get("replicas", 1))
+    replicas = replica_count(role)
     policy = role.get("completionPolicy") or {}
     return Role(
         name=role["name"],

@@ -35,7 +35,7 @@ from pipeline_core.clusters.kubernetes.pod_view import EndingStep, PodView, mome
 from pipeline_core.clusters.kubernetes.podlogs import end_of_log, message_is_poor
 from pipeline_core.common.clock import now
 from pipeline_core.states import ReplicaState
-from pipeline_core.taskset.document import active_deadline, collects
+from pipeline_core.taskset.document import active_deadline, collects, replica_count
 
 Json = dict[str, Any]
 
@@ -351,7 +351,7 @@ class KubernetesAttempt:
 
 def _first_attempts(taskset: Mapping[str, Any]) -> list[ReplicaKey]:
     return [
-        ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(role.get("replicas", 1))
+        ReplicaKey(role["name"], index) for role in taskset["spec"]["roles"] for index in range(replica_count(role))
     ]
 
 

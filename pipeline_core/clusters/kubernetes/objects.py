@@ -12,7 +12,7 @@ from typing import Any
 from pipeline_core.clusters.base import ClusterError, LaunchRequest, ReplicaKey
 from pipeline_core.clusters.kubernetes import collector
 from pipeline_core.clusters.logs import ReplicaAttempt
-from pipeline_core.taskset.document import collects
+from pipeline_core.taskset.document import collects, replica_count
 
 Json = dict[str, Any]
 
@@ -186,7 +186,7 @@ class PodMaker:
 def _hosts(job_id: str, roles: Mapping[str, Any]) -> dict[str, str]:
     lists = {
         f"TASKROLE_HOSTS_{name.upper().replace('-', '_')}": ",".join(
-            f"{name}-{index}.{job_id}" for index in range(role.get("replicas", 1))
+            f"{name}-{index}.{job_id}" for index in range(replica_count(role))
         )
         for name, role in roles.items()
     }

@@ -24,6 +24,7 @@ from pipeline_core.clusters.local.fields import (
     refuse,
     review,
 )
+from pipeline_core.taskset.document import replica_count
 
 SIDECARS = "pipeline/sidecars"
 """Annotation of a pod template: a JSON list of containers that do not count and end with the others."""
@@ -68,7 +69,7 @@ def make_plan(
         if _ROLE.fullmatch(role["name"]) is None:
             raise refuse(f"{path}.name", f'"{role["name"]}" is not a name of lower-case letters, digits and hyphens')
         planner = _PodPlanner(role["template"], f"{path}.template", root, request.namespace, notes, cgroup_problem)
-        roles[role["name"]] = {"replicas": role.get("replicas", 1), **planner.plan(grace_seconds)}
+        roles[role["name"]] = {"replicas": replica_count(role), **planner.plan(grace_seconds)}
     size = sum(role["replicas"] for role in roles.values())
     if 0 < slots < size:
         notes.append(f"spec.roles: of {size} replicas, {slots} run at a time (PIPELINE_LOCAL_SLOTS), never all at once")
@@ -258,7 +259,7 @@ def _sidecars(template: Mapping[str, Any], path: str) -> frozenset[str]:
     text = ((template.get("metadata") or {}).get("annotations") or {}).get(SIDECARS, "[]")
     try:
         names = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise refuse(f"{path}.metadata.annotations.{SIDECARS}", f"{text!r} is not a JSON list of containers' names")

@@ -16,6 +16,7 @@ from pipeline_core.taskset.document import (
     counting,
     named,
     namespace,
+    replica_count,
     retry_policy,
     roles,
     sidecars,
@@ -72,6 +73,12 @@ def test_naming_gives_a_copy_and_leaves_the_original(taskset: dict[str, Any]) ->
     assert taskset == before
 
 
+@pytest.mark.parametrize(("written", "count"), [({}, 1), ({"replicas": 3}, 3), ({"replicas": 2.0}, 2)])
+def test_a_role_has_one_replica_or_the_written_whole_number(written: dict[str, Any], count: int) -> None:
+    assert replica_count(written) == count
+    assert isinstance(replica_count(written), int)
+
+
 def test_marked_containers_do_not_count(taskset: dict[str, Any]) -> None:
     template = taskset["spec"]["roles"][0]["template"]
     template["spec"]["containers"].append({"name": "side", "image": "x"})
@@ -81,7 +88,7 @@ def test_marked_containers_do_not_count(taskset: dict[str, Any]) -> None:
     assert counting(template) == ("main",)
 
 
-@pytest.mark.parametrize("mark", ["", "{}", "3", "[1]", '["main"]'])
+@pytest.mark.parametrize("mark", ["", "{}", "3", "[1]", '["main"]', "[" * 100_000])
 def test_there_is_always_a_container_that_counts(taskset: dict[str, Any], mark: str) -> None:
     template = taskset["spec"]["roles"][0]["template"]
     template["metadata"] = {"annotations": {SIDECARS: mark}}
