@@ -223,7 +223,8 @@ def events(payload: Sequence[Record]) -> Iterator[Table]:
                 event.get("previousState") or "",
                 event.get("reason") or "",
                 ", ".join(
-                    f"{plain(told.get('plugin'))} {plain(told.get('status'))}" for told in event.get("deliveries") or []
+                    f"{plain(delivery.get('plugin'))} {plain(delivery.get('status'))}"
+                    for delivery in event.get("deliveries") or []
                 ),
             ]
             for event in payload

@@ -109,7 +109,7 @@ class JobExplanation:
 
 def explain(session: Session, submission: Submission, actor: Actor) -> JobExplanation:
     """The explanation by the current registry. Raises Forbidden when the actor may not submit for this user."""
-    submission.require_user(actor)
+    actor.require_may_submit_for(submission.user_id)
     return explanation(submission, *snapshot.with_disabled(session))
 
 

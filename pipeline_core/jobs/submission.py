@@ -15,7 +15,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import IdempotencyKey
-from pipeline_core.errors import Conflict, Forbidden
+from pipeline_core.errors import Conflict
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
@@ -93,11 +93,6 @@ class Submission:
             "jobID": job_id,
         }
 
-    def require_user(self, actor: Actor) -> None:
-        """Raises Forbidden when the actor may not submit for this user."""
-        if not actor.sees(self.user_id):
-            raise Forbidden(f'This token may submit for "{actor.name}" only, not for userID "{self.user_id}".')
-
 
 def _namespace(job: Mapping[str, Any], kind: str, named: str) -> str:
     if kind == document.KIND:
@@ -125,7 +120,7 @@ def submit(
     When the same token has used `idempotency_key` before, returns the ID of that job and stores nothing; raises Conflict
     when `raw_hash`, a digest of the request's body, differs. Raises Forbidden when the actor may not submit for this user.
     """
-    submission.require_user(actor)
+    actor.require_may_submit_for(submission.user_id)
     job_id = new_job_id(now())
     with transaction() as session:
         if idempotency_key:

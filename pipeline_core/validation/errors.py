@@ -15,7 +15,7 @@ _PLAIN_KEY = re.compile(r"(?!\d)[\w-]+")
 _LONGEST_KEY = 60
 
 MAX_ERRORS = 100
-"""Errors that are told one by one; of more, only their number is told."""
+"""Errors that are listed one by one; of more, only their number is given."""
 _MORE = re.compile(r"(\d+) more errors? (?:is|are) not listed")
 
 

@@ -183,7 +183,7 @@ def connect(kubeconfig: str, context: str) -> KubernetesApi:
         where = (
             f"PIPELINE_KUBECONFIG ({kubeconfig})" if kubeconfig else "without PIPELINE_KUBECONFIG, this pod's account"
         )
-        raise ConfigurationError(f"the cluster's address cannot be told: {where}: {error}") from error
+        raise ConfigurationError(f"the cluster's address cannot be determined: {where}: {error}") from error
     return KubernetesApi(client)
 
 

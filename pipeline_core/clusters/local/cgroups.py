@@ -215,7 +215,7 @@ def _hand_down(directory: str) -> None:
 def _down(point: str, root: str, path: str) -> Iterator[str]:
     yield point
     names = path.removeprefix(root).strip("/").split("/")
-    # A group outside of what this process may see is told with dots.
+    # A group outside of what this process may see is written with dots.
     if path.startswith(f"{root}/") and names != [""] and ".." not in names:
         for count in range(1, len(names) + 1):
             yield os.path.join(point, *names[:count])
