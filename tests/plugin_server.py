@@ -37,9 +37,9 @@ class PluginServer:
         self.plugins[path] = function
         return f"{self.url}{path}"
 
-    def calls_of(self, path: str) -> list[Call]:
-        """What came in for a path, in order."""
-        return [call for call in self.calls if call.path == path]
+    def calls_of(self, path: str, job_id: str = "") -> list[Call]:
+        """What came in for a path, in order; with `job_id`, only the events of that job."""
+        return [call for call in self.calls if call.path == path and job_id in ("", call.body.get("id"))]
 
 
 @contextmanager

@@ -38,8 +38,6 @@ def running(
         installation.start()
         wait_for(lambda: installation.ask("GET", "/readyz").status_code == 200, "the API")
         yield installation
-        for job in installation.get("/v1/job/list?state=waiting,running,suspended&pageSize=500"):
-            installation.put(f"/v1/job/stop/{job['jobID']}")
         wait_for(
             lambda: all(
                 installation.job(job["jobID"])["cleanup"] in (None, "done")
@@ -51,8 +49,13 @@ def running(
 
 @pytest.fixture
 def service(running: Installation) -> Iterator[Installation]:
-    """The installation, without any features before and after the test."""
+    """The installation, without any features or unfinished jobs before and after the test.
+
+    A job that went on would send its changes to the subscribers of the next test.
+    """
     yield running
+    for job in running.get("/v1/job/list?state=waiting,running,suspended&pageSize=500"):
+        running.ask("PUT", f"/v1/job/stop/{job['jobID']}")
     for feature in running.get("/v1/features/list/all"):
         running.ask("DELETE", f"/v1/features/{feature['name']}")
 

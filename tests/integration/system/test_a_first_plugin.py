@@ -50,14 +50,14 @@ def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
 
     job_id = service.post("/v1/job", submission)["jobID"]
     service.wait_state(job_id, "succeeded")
-    wait_for(lambda: len(plugins.calls_of("/hook")) == 3, "the LifeHook to hear of the end")
+    wait_for(lambda: len(plugins.calls_of("/hook", job_id)) == 3, "the LifeHook to hear of the end")
 
     (gate,) = plugins.calls_of("/gate")
     assert gate.body == renamed(example("## What you are sent"), job_id)
     sent = {name.lower() for name in gate.headers}
     documented = [code(name).lower() for name, _ in PAGE.rows("## What you are sent", first="request header")]
     assert [name for name in documented if name not in sent] == []
-    event, expected = plugins.calls_of("/hook")[1].body, renamed(example("### LifeHook"), job_id)
+    event, expected = plugins.calls_of("/hook", job_id)[1].body, renamed(example("### LifeHook"), job_id)
     changing = ("occurredAt", "currentTime")
     assert list(event) == list(expected)
     assert {**event, **dict.fromkeys(changing)} == {**expected, **dict.fromkeys(changing)}

@@ -100,7 +100,7 @@ def test_a_plugin_uses_and_overrides_its_features_conditions(service: Installati
     job_id = service.submit(taskset(), header={"type": "release"})
     service.wait_state(job_id, "running", "succeeded")
     assert len(plugins.calls_of("/own")) == 1
-    assert plugins.calls_of("/hook") == []
+    assert plugins.calls_of("/hook", job_id) == []
 
 
 def test_a_job_of_the_text_goes_its_whole_way(service: Installation, plugins: PluginServer) -> None:
@@ -139,7 +139,8 @@ def test_a_job_of_the_text_goes_its_whole_way(service: Installation, plugins: Pl
     assert bound.body["header"] == header
     assert (bound.body["job"]["kind"], bound.body["job"]["metadata"]["name"]) == ("TaskSet", job_id)
 
-    events = [call.body for call in plugins.calls_of("/hook")]
+    wait_for(lambda: plugins.calls_of("/hook", job_id)[2:], "three events")
+    events = [call.body for call in plugins.calls_of("/hook", job_id)]
     assert [(event["id"], event["current_state"]) for event in events][:2] == [(job_id, "waiting"), (job_id, "running")]
     assert set(events[0]) == {
         "id", "current_state", "currentState", "previousState", "userID", "jobName", "jobKind", "namespace", "reason",
@@ -196,12 +197,14 @@ def test_a_call_says_who_calls_and_about_what(service: Installation, plugins: Pl
     assert called.headers["Idempotency-Key"] == f"{job_id}:gates:AccessGate.signed.tests:1"
     assert called.headers["X-Job-ID"] == job_id
     assert called.headers["Content-Type"] == "application/json"
-    told = wait_for(lambda: plugins.calls_of("/hook")[2:] and plugins.calls_of("/hook"), "three events")
-    for call in (called, *told):
+    events = wait_for(
+        lambda: plugins.calls_of("/hook", job_id)[2:] and plugins.calls_of("/hook", job_id), "three events"
+    )
+    for call in (called, *events):
         assert call.headers["Authorization"] == "Bearer of the plugin"
         assert call.headers["X-Request-ID"] == "request-of-ada"
         assert {"webhook-id", "webhook-timestamp", "webhook-signature"} <= {name.lower() for name in call.headers}
-    assert len({call.headers["webhook-id"] for call in told}) == len(told)
+    assert len({call.headers["webhook-id"] for call in events}) == len(events)
     logs = "".join(service.log(name) for name in service.services if name.startswith("stages"))
     assert "request-of-ada" in logs
 

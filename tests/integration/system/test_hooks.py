@@ -41,7 +41,7 @@ def test_re_is_retried_in_order_and_with_the_same_id(service: Installation, plug
         "three deliveries to be done",
     )
     assert [(delivery["sequence"], delivery["attempts"]) for delivery in done] == [(1, 3), (2, 3), (3, 3)]
-    calls = plugins.calls_of("/hook")
+    calls = plugins.calls_of("/hook", job_id)
     assert [call.body["sequence"] for call in calls] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert [event["previousState"] for event in (calls[0].body, calls[3].body)] == ["", "waiting"]
     assert len({call.headers["Idempotency-Key"] for call in calls}) == 3
