@@ -184,7 +184,7 @@ def show(demo: Demo, url: str, plugins: str) -> str:
     demo.pipeline("job", job)
     heading("What they wrote")
     demo.pipeline("logs", job, "--tail", "20")
-    heading("What the LifeHook was told")
+    heading("What the LifeHook received")
     wait_for_deliveries(demo, job)
     demo.pipeline("deliveries", "--job", job)
     return job
@@ -209,7 +209,7 @@ def farewell(demo: Demo, url: str, plugins: str, job: str) -> None:
         f"""
 It goes on running.
   service   {url}  (Swagger UI at {url}/docs)
-  plugins   {plugins}  ({plugins}/received shows what the LifeHook heard)
+  plugins   {plugins}  ({plugins}/received shows what the LifeHook received)
   files     {demo.directory}
   stop it   kill {pids}
   then      rm -r {shlex.quote(str(demo.directory))}
@@ -220,7 +220,7 @@ Then try:
   pipeline trail {job}
   pipeline submit examples/jobs/taskset.yaml --wait
   pipeline submit examples/jobs/tfjob.yaml --wait -H gate=suspend    # and, elsewhere, pipeline resume ID
-  pipeline submit examples/jobs/tfjob.yaml --name tf-re2 --wait      # a LifeHook that wants to be told again
+  pipeline submit examples/jobs/tfjob.yaml --name tf-re2 --wait      # a LifeHook that asks for a retry
 Over HTTP, the header is `token: admin` or `Authorization: Bearer admin`:
   curl -H 'token: admin' {url}/v1/job/list"""
     )
@@ -244,7 +244,8 @@ def main() -> int:
         "--keep", action="store_true", help="return, but leave it all running, and say how to use and stop it"
     )
     keep = parser.parse_args().keep
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # SIGINT too: a shell starts what runs in the background with it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     began = time.monotonic()
     url, plugins = (f"http://127.0.0.1:{free_port()}" for _ in range(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -32,6 +33,11 @@ __all__ = [
 # How long an example takes depends on what else the machine does; no test asserts a time.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+# A shell starts background jobs with SIGINT ignored, which every process of a test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

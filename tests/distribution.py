@@ -1,11 +1,11 @@
 """How the tests are spread over the processes of pytest-xdist: each process has servers and installations of its own.
 
-A file stays in one process, so that what it shares is started once; so does a folder whose tests share something.
+A file stays in one process, so that what it shares is started once. A folder whose tests share an installation is cut into
+as many parts as there are CPUs, each with an installation of its own: in one part it would take longer than all others together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ WAITING_PROCESSES = 2 * CPUS
 
 
 class ByWhatIsShared(LoadScopeScheduling):
-    """Hands out the tests of a file together, or those of a folder that shares fixtures, in the order of collection."""
+    """Hands out the tests of a file, or of a part of a folder that shares fixtures, together, in the order of collection."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -31,7 +31,13 @@ class ByWhatIsShared(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         folder = file.rpartition("/")[0]
-        return folder if _shares_fixtures(folder) else file
+        return f"{folder} part {_part(file)}" if _shares_fixtures(folder) else file
+
+
+@cache
+def _part(file: str) -> int:
+    files = sorted((ROOT / file).parent.glob("test_*.py"))
+    return files.index(ROOT / file) % CPUS
 
 
 @cache
@@ -55,9 +61,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put what takes longest first where tests are spread; otherwise the order stays as it is."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _rank(item.nodeid.split("/"), item.get_closest_marker("slow") is not None))
+        items.sort(key=_rank)
 
 
-def _rank(path: Sequence[str], slow: bool) -> tuple[int, bool]:
+def _rank(item: pytest.Item) -> tuple[int, bool, bool, int]:
+    file = item.nodeid.partition("::")[0]
+    path = file.split("/")
     suite = path[1] if len(path) > 2 else ""
-    return ORDER.index(suite) if suite in ORDER else len(ORDER), not slow
+    shared = _shares_fixtures(file.rpartition("/")[0])
+    return (
+        ORDER.index(suite) if suite in ORDER else len(ORDER),
+        not shared,
+        item.get_closest_marker("slow") is None and not shared,
+        _part(file) if shared else 0,
+    )
