@@ -76,6 +76,6 @@ def _huey(stand: Stand, count: int) -> float:
             env=stand.environment,
         )
     )
-    # Its consumer cannot be told to wait, so the time runs from the first task that it takes.
+    # Its consumer cannot be made to wait, so the time runs from the first task that it takes.
     started = wait_for(lambda: storage.queue_size() < count, "Huey's consumer to begin", every=0.001)
     return count / (quiet(lambda: not storage.queue_size()) - started)

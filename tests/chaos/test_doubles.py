@@ -66,7 +66,7 @@ def test_nothing_is_done_twice(world: World) -> None:
     for name in parked:
         world.check(name, SUSPENDED)
     asked = [call.headers["Idempotency-Key"] for call in world.plugins.calls]
-    assert len(asked) == len(set(asked)), "nobody was asked or told twice either: no worker died"
+    assert len(asked) == len(set(asked)), "no plugin was called and no subscriber notified twice either: no worker died"
 
 
 def test_messages_were_doubled(world: World) -> None:

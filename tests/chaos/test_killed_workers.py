@@ -112,7 +112,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -
     assert asked.wait(HANG_SECONDS)
     stopping = world.service.processes.pop("stages1")
     stopping.terminate()
-    wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to have heard of it")
+    wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to begin its shutdown")
     answer.set()
     stopping.wait(HANG_SECONDS)
     world.plugins.plugins["/binder"] = plugin

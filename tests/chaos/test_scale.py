@@ -126,12 +126,12 @@ def test_after_an_outage_all_deliveries_arrive_in_order_and_nobody_else_waits(
 ) -> None:
     url = database_url_of_its_own
     down = True
-    heard: dict[str, list[int]] = defaultdict(list)
+    received: dict[str, list[int]] = defaultdict(list)
 
     def once_down(event: dict[str, Any]) -> Any:
         if down:
             return 503, "down"
-        heard[event["id"]].append(event["sequence"])
+        received[event["id"]].append(event["sequence"])
         return "OK"
 
     states = {"jobSelector": {"states": ["succeeded"]}}
@@ -148,10 +148,10 @@ def test_after_an_outage_all_deliveries_arrive_in_order_and_nobody_else_waits(
     wait_for(
         lambda: ask_database(url, left) == 0, "all deliveries to be done", progress=lambda: ask_database(url, left)
     )
-    assert set(jobs) <= set(heard)
-    for sequences in heard.values():
+    assert set(jobs) <= set(received)
+    for sequences in received.values():
         assert all(earlier <= later for earlier, later in pairwise(sequences)), "in order, though some may come twice"
-    assert all(set(heard[job]) == {1, 2} for job in jobs)
+    assert all(set(received[job]) == {1, 2} for job in jobs)
 
 
 def insert_due_deliveries(url: str, plugin_key: str, count: int) -> list[str]:

@@ -114,7 +114,7 @@ def test_all_jobs_end_right_though_some_process_is_killed_every_second(
         def watched() -> None:
             try:
                 people()
-            except BaseException as error:  # noqa: BLE001 - told in the main thread
+            except BaseException as error:  # noqa: BLE001 - raised in the main thread
                 failures.append(error)
             finally:
                 storm.end()

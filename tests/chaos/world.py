@@ -184,15 +184,13 @@ class World:
         assert written == list(enumerate(events, 1))
         statuses = self.rows("SELECT sequence, status FROM deliveries WHERE subject_id = %s ORDER BY sequence", job_id)
         assert statuses == [(sequence, "delivered") for sequence, _ in written]
-        told = [call for call in self._calls(job_id) if call.path == "/hook"]
+        received = [call for call in self._calls(job_id) if call.path == "/hook"]
         ids: dict[int, set[str]] = defaultdict(set)
-        for call in told:
+        for call in received:
             ids[call.body["sequence"]].add(call.headers["Idempotency-Key"])
-        assert [len(ids[sequence]) for sequence, _ in written] == [1] * len(written), (
-            "told again under the same id only"
-        )
-        order = [call.body["sequence"] for call in told]
-        assert order == sorted(order), "told in order"
+        assert [len(ids[sequence]) for sequence, _ in written] == [1] * len(written), "repeated under the same id only"
+        order = [call.body["sequence"] for call in received]
+        assert order == sorted(order), "in order"
 
     def _calls(self, job_id: str) -> list[Call]:
         return [

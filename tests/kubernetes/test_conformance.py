@@ -17,7 +17,7 @@ LOOP = "while :; do sleep 0.05; done"
 
 
 def test_a_replica_may_end_well_within_its_grace_time(cluster: Cluster) -> None:
-    """Before 1.22 a kubelet does not tell exit codes once a deadline has passed."""
+    """Before 1.22 a kubelet does not report exit codes once a deadline has passed."""
     script = f"trap 'echo bye; exit 7' TERM; echo ready; {LOOP}"
     cluster.launch(launch_request("job", role("worker", container(script), terminationGracePeriodSeconds=5)))
     wait_for(lambda: texts(cluster, "job") == ["ready"])

@@ -52,13 +52,13 @@ def stop() -> Iterator[threading.Event]:
 
 def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable[[str], None], threading.Thread]:
     """Waits until the watch has named a job anew."""
-    heard: list[str] = []
+    observed: list[str] = []
 
     def listen() -> None:
         while not stop.is_set():
             try:
                 for names in driver.watch(stop):
-                    heard.extend(names)
+                    observed.extend(names)
             except ClusterUnavailable:
                 stop.wait(0.1)
 
@@ -66,8 +66,8 @@ def heard_of(driver: KubernetesCluster, stop: threading.Event) -> tuple[Callable
     thread.start()
 
     def wait(job_id: str) -> None:
-        wait_for(lambda: job_id in heard)
-        heard.clear()
+        wait_for(lambda: job_id in observed)
+        observed.clear()
 
     return wait, thread
 

@@ -97,8 +97,8 @@ def test_every_metric_and_label_that_a_rule_names_is_there(families: dict[str, g
             for label, values in re.findall(r'(\w+)=~?"([^"]*)"', matchers):
                 assert label in families[metric].labels
                 assert set(values.split("|")) <= LABEL_VALUES[label], f"{name}: {values}"
-        told = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
-        assert told <= labels, f"{name} tells of labels that its metric lacks"
+        used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert used <= labels, f"{name} uses labels that its metric lacks"
 
 
 def test_parentheses_and_braces_of_expressions_are_closed() -> None:

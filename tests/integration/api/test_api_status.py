@@ -214,9 +214,9 @@ def test_an_unclaimed_step_and_a_stale_job_are_problems(admin: Any) -> None:
             update(Job).where(Job.id == launched).values(stage="cluster", last_observed_at=now() - timedelta(hours=1))
         )
     assert numbers()["pipeline_jobs_observation_age_seconds"] >= 3600
-    told = admin.payload("GET", "/v1/status")["problems"]
-    assert any("wait for a worker at the stage translate" in one for one in told)
-    assert any("Of a launched job" in one for one in told)
+    problems = admin.payload("GET", "/v1/status")["problems"]
+    assert any("wait for a worker at the stage translate" in one for one in problems)
+    assert any("Of a launched job" in one for one in problems)
 
 
 def test_runs_are_counted_and_a_failing_schedule_is_a_problem(admin: Any) -> None:

@@ -169,10 +169,10 @@ def test_watching_prints_each_change_once_and_ends_as_the_run_does(stub, pipelin
         stub.answer("GET", "/v1/runs/r01", payload)
     result = pipeline("flow", "run", "Sales", "--watch")
     assert result.exit_code == 1
-    told = [line.split() for line in result.stdout.splitlines()]
-    timed = [words for words in told if re.fullmatch(r"\d\d:\d\d:\d\dZ", words[0])]
-    assert timed == told[1:-1]
-    assert [told[0], *(words[1:] for words in timed), told[-1]] == [
+    shown = [line.split() for line in result.stdout.splitlines()]
+    timed = [words for words in shown if re.fullmatch(r"\d\d:\d\d:\d\dZ", words[0])]
+    assert timed == shown[1:-1]
+    assert [shown[0], *(words[1:] for words in timed), shown[-1]] == [
         *(["r01", "started"], ["waiting"], ["load", "waiting"], ["report", "waiting"]),
         *(["running"], ["load", "running"]),
         *(["load", "succeeded"], ["report", "running"]),

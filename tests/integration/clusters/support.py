@@ -79,13 +79,14 @@ def carried_through(cluster: Cluster, launched: LaunchRequest) -> RollUp:
 
     def look() -> RollUp | None:
         nonlocal states
-        told = {(one.role, one.index): one for one in seen(cluster, launched.job_id).replicas}
+        observed = {(one.role, one.index): one for one in seen(cluster, launched.job_id).replicas}
         counts = {
-            role.name: [counted(role, told.get((role.name, index))) for index in range(role.replicas)] for role in roles
+            role.name: [counted(role, observed.get((role.name, index))) for index in range(role.replicas)]
+            for role in roles
         }
         result = roll_up(roles, counts, states)
         states = result.roles
-        keys = {place: ReplicaKey(one.role, one.index, one.attempt) for place, one in told.items()}
+        keys = {place: ReplicaKey(one.role, one.index, one.attempt) for place, one in observed.items()}
         if result.verdict:
             return result
         if needless := [keys[place] for place in result.stop if place in keys]:
@@ -95,7 +96,7 @@ def carried_through(cluster: Cluster, launched: LaunchRequest) -> RollUp:
             for role in roles
             for place, key in keys.items()
             if place[0] == role.name
-            and told[place].state is ReplicaState.FAILED
+            and observed[place].state is ReplicaState.FAILED
             and not states[role.name].ended
             and role.retry.allows(key.attempt)
         ]

@@ -229,8 +229,8 @@ def test_groups_of_version_2_have_the_limits_that_the_kernel_reads(
     group = Group({"version": "2", "memory": str(top), "cpu": str(top)}, "name")
     inner = top / "name/container-main"
     assert group.make("main", {"memory": 1 << 20, "cpu": 50_000}) == [str(inner / "cgroup.procs")]
-    told = {path.name: path.read_text() for path in inner.iterdir()}
-    assert told == {
+    written = {path.name: path.read_text() for path in inner.iterdir()}
+    assert written == {
         "cgroup.subtree_control": "",
         "memory.max": "1048576",
         "memory.oom.group": "1",

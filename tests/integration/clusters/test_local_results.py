@@ -43,7 +43,7 @@ def test_results_outlive_the_deletion_of_the_job_but_not_its_pruning(local: Loca
     gone(local, "job")
     assert [result.output for result in left(local, "job")] == [b"a\n"]
     local.prune(["job"])
-    assert left(local, "job") == left(local, "never-heard-of") == ()
+    assert left(local, "job") == left(local, "unknown") == ()
 
 
 def test_what_is_too_long_comes_with_one_byte_more_than_may_be_kept(local: LocalCluster) -> None:

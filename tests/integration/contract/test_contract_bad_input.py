@@ -1,4 +1,4 @@
-"""Whatever is sent: the right refusal, in a sentence, with nothing written and nothing told that is not the sender's."""
+"""Whatever is sent: the right refusal, in a sentence, with nothing written and nothing delivered that is not the sender's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kustomize makes of the manifests, as far as it can be told without a cluster."""
+"""What kustomize makes of the manifests, as far as it can be checked without a cluster."""
 
 from __future__ import annotations
 

@@ -93,10 +93,10 @@ def test_each_rank_of_a_pytorchjob_knows_its_number_and_its_master(role: str, in
     assert (meeting | torchrun).items() <= found.items()
 
 
-@pytest.mark.parametrize(("per_node", "size", "told"), [(4, "12", "4"), ("4", "12", "4"), ("auto", "3", "auto")])
-def test_processes_of_a_node_make_the_world_larger(per_node: Any, size: str, told: str) -> None:
+@pytest.mark.parametrize(("per_node", "size", "passed"), [(4, "12", "4"), ("4", "12", "4"), ("auto", "3", "auto")])
+def test_processes_of_a_node_make_the_world_larger(per_node: Any, size: str, passed: str) -> None:
     found = as_seen_by(translate(pytorchjob(nprocPerNode=per_node)), "worker", 0)
-    assert (found["WORLD_SIZE"], found["PET_NPROC_PER_NODE"]) == (size, told)
+    assert (found["WORLD_SIZE"], found["PET_NPROC_PER_NODE"]) == (size, passed)
 
 
 def test_a_master_alone_needs_no_shell() -> None:

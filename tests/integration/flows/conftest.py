@@ -41,7 +41,7 @@ class Engine:
                     admission.admit(flow_id)
 
     def turn(self, run_id: str, task: str, state: JobState, *, reason: str = "") -> None:
-        """The job of a task's latest attempt goes the way to this state, and the engine hears of it."""
+        """The job of a task's latest attempt goes the way to this state, and the engine is notified."""
         job_id = self.jobs(run_id, task)[-1]
         for to in WAY[state]:
             with transaction() as session:

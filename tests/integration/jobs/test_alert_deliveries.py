@@ -81,7 +81,7 @@ def enter_state(run_id: str, state: RunState) -> None:
 def deliver_due() -> list[DeliveryStatus | None]:
     with transaction() as session:
         session.execute(update(Delivery).values(published_at=None))
-    return [deliver(owed.delivery_id, "test/1") for owed in deliveries.due()]
+    return [deliver(due.delivery_id, "test/1") for due in deliveries.due()]
 
 
 def listed(**which: Any) -> list[dict[str, Any]]:

@@ -121,7 +121,7 @@ def test_running_pods_are_ended_at_once_and_deleted_after_the_ttl(pods: Pods, tt
 
 
 def test_detail_is_the_same_before_and_after_cleanup(pods: Pods, ttl: Any, job_id: str) -> None:
-    def told() -> Any:
+    def metrics_now() -> Any:
         with transaction() as session:
             found = detail(session, job_id, ADMIN)
         found["job"].pop("cleanup")
@@ -130,13 +130,13 @@ def test_detail_is_the_same_before_and_after_cleanup(pods: Pods, ttl: Any, job_i
     ttl(600)
     while job_id in cleanup.pending(500):
         cleanup.clean_up(job_id)
-    before = told()
+    before = metrics_now()
     with transaction() as session:
         session.execute(update(Job).where(Job.id == job_id).values(kept_until=now()))
     ttl(0)
     cleanup.clean_up(job_id)
     assert not pods.left
-    assert told() == before
+    assert metrics_now() == before
 
 
 def test_cleanup_is_retried_after_the_cluster_was_unavailable(pods: Pods, ttl: Any, job_id: str) -> None:

@@ -445,7 +445,7 @@ def test_concurrent_registrations_of_one_name_end_as_one_feature_with_places_of_
     def run(number: int) -> None:
         try:
             register(feature("same"), feature(f"own{number}"))
-        except BaseException as error:  # noqa: BLE001 -- told by the test itself
+        except BaseException as error:  # noqa: BLE001 -- raised by the test itself
             problems.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
@@ -493,13 +493,13 @@ def test_a_snapshot_tells_subscribers_by_state() -> None:
     with transaction() as session:
         now = snapshot.current(session)
 
-    def told(state: str, **header: str) -> list[str]:
+    def notified(state: str, **header: str) -> list[str]:
         return [plugin.feature for plugin in now.subscribers(header, snapshot.JobState(state))]
 
-    assert told("waiting") == ["every"]
-    assert told("failed") == ["every", "ends"]
-    assert told("running") == ["every"]
-    assert told("running", userID="u") == ["every", "runs"]
+    assert notified("waiting") == ["every"]
+    assert notified("failed") == ["every", "ends"]
+    assert notified("running") == ["every"]
+    assert notified("running", userID="u") == ["every", "runs"]
 
 
 def test_a_snapshot_is_compiled_again_only_after_a_change() -> None:

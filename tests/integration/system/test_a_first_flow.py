@@ -70,7 +70,7 @@ def test_a_running_task_reports_its_usage(service: Installation) -> None:
                    "args": {"images": "x", "command": "python3 -c 'while True: pass'"}}],
     })  # fmt: skip
     run_id = service.post("/v1/flows/busy/run", {})["runID"]
-    used = wait_for(lambda: tasks(service, run_id)["one"]["usage"], "the usage to be told")
+    used = wait_for(lambda: tasks(service, run_id)["one"]["usage"], "the usage")
     assert used.keys() == {"cpuCores", "memoryBytes"}
     assert used["memoryBytes"] > 0
     service.put(f"/v1/runs/{run_id}/stop")

@@ -63,8 +63,8 @@ def test_a_submitted_job_meets_exactly_the_plugins_of_its_plan(service: Installa
 
     states = service.events(job_id)
     (hook,) = [hook for hook in plan["lifeHooks"] if hook["runs"]]
-    told = [state for state in states if state in hook["states"]]
-    wait_for(lambda: len(plugins.calls_of(f"/{hook['key']}")) == len(told), "the hook to be told")
+    subscribed = [state for state in states if state in hook["states"]]
+    wait_for(lambda: len(plugins.calls_of(f"/{hook['key']}")) == len(subscribed), "the hook's deliveries")
     assert {call.path.strip("/") for call in plugins.calls} == {key for _, key in foretold} | {hook["key"]}
     feed = [event for event in service.get("/v1/events?limit=1000") if event["jobID"] == job_id]
     assert [event["state"] for event in feed] == states

@@ -67,7 +67,7 @@ def test_a_subscriber_that_is_down_does_not_delay_the_others(service: Installati
     job_id = service.submit(taskset())
     wait_for(
         lambda: [delivery["status"] for delivery in deliveries(service, alive, job_id)] == ["delivered"] * 3,
-        "the other subscriber to be told",
+        "the other subscriber's delivery",
     )
     assert {delivery["status"] for delivery in deliveries(service, dead, job_id)} == {"waiting"}
     assert {call.body["sequence"] for call in plugins.calls_of("/dead")} == {1}

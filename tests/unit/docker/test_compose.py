@@ -1,4 +1,4 @@
-"""What ships for containers, as far as it can be told without an engine."""
+"""What ships for containers, as far as it can be checked without an engine."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def test_the_examples_of_gpus_are_true(row: list[str]) -> None:
             read_gpu(text.strip("`"), site())
         return
     gpu = read_gpu(text.strip("`"), site())
-    told = ",".join(f"{key}={value}" for key, value in gpu.node_selector.items())
-    assert [str(gpu.count), str(gpu.share or ""), "yes" if gpu.shared else "", gpu.vendor, told] == [
+    wanted = ",".join(f"{key}={value}" for key, value in gpu.node_selector.items())
+    assert [str(gpu.count), str(gpu.share or ""), "yes" if gpu.shared else "", gpu.vendor, wanted] == [
         *(count, share, shared, vendor, selector)
     ]
 

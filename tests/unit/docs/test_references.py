@@ -30,7 +30,7 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relativ
 NO_FILES = {"docker/.env", "docker/kustomize/trial/service/secrets.env"}
 """What the reader writes."""
 NO_METRICS = {"pipeline_name", "pipeline_id", "pipeline_core", "pipeline_cli", "pipeline_up", "pipeline_stages_waiting"}
-"""Variables of notations, packages, and what a page itself tells an adapter to make."""
+"""Variables of notations, packages, and what a page asks an adapter to make."""
 
 
 @cache

@@ -145,7 +145,7 @@ def event(job_name: str, *, sequence: int = 1, state: str = "waiting") -> dict[s
 def test_the_hook_answers_by_the_job_name(job_name: str, answers: list[str]) -> None:
     hook = Hook()
     assert [hook.hear(event(job_name), "w1") for _ in answers] == answers
-    assert [heard["attempt"] for heard in hook.received()] == list(range(1, len(answers) + 1))
+    assert [received["attempt"] for received in hook.received()] == list(range(1, len(answers) + 1))
 
 
 def test_the_hook_counts_attempts_for_each_event_by_itself() -> None:
@@ -163,8 +163,8 @@ def test_the_server_gives_each_plugin_its_address() -> None:
     assert client.post("/gate/header", json=asked).get_json()["decision"] == "pass"
     assert client.post("/decorate/command", json=asked).get_json()["kind"] == "TaskSet"
     assert client.post("/bind/priority", json=asked).get_json()["kind"] == "TaskSet"
-    heard = client.post("/hook", json=event("n", state="failed"), headers={"Idempotency-Key": "w1"})
-    assert (heard.data, heard.mimetype) == (b"OK", "text/plain")
+    received = client.post("/hook", json=event("n", state="failed"), headers={"Idempotency-Key": "w1"})
+    assert (received.data, received.mimetype) == (b"OK", "text/plain")
     assert client.get("/received").get_json()[0]["delivery"] == "w1"
     assert client.post("/factors/history", json=asked).get_json()["advice"] == "1"
 

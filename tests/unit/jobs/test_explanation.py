@@ -161,26 +161,26 @@ def test_the_plan_names_exactly_the_plugins_that_the_stages_call(
     placed = [(enabled, replace(one, position=position)) for position, (enabled, one) in enumerate(made)]
     on, off = ([one for enabled, one in placed if enabled is which] for which in (True, False))
     submitted = submission(kind, header)
-    foretold = planned(submitted, on, off)
+    explained = planned(submitted, on, off)
     way = run_stages(submitted, Snapshot(1, on))
 
-    assert {stage.stage: stage.asked for stage in foretold.stages if stage.asked} == {
+    assert {stage.stage: stage.asked for stage in explained.stages if stage.asked} == {
         stage: keys for stage, keys in way.asked.items() if keys
     }
-    assert [stage.stage for stage in foretold.stages if stage.fails] == ([way.failed] if way.failed else [])
+    assert [stage.stage for stage in explained.stages if stage.fails] == ([way.failed] if way.failed else [])
     reached = STAGES[: STAGES.index(way.failed) + 1] if way.failed else STAGES
-    assert [stage.stage for stage in foretold.stages if stage.reached] == list(reached)
+    assert [stage.stage for stage in explained.stages if stage.reached] == list(reached)
 
-    every = [one for stage in foretold.stages for one in stage.plugins] + list(foretold.hooks)
+    every = [one for stage in explained.stages for one in stage.plugins] + list(explained.hooks)
     assert sorted(one.key for one in every) == sorted(one.key for _, one in made)
     for one in every:
         assert bool(one.reason) != one.runs
         assert not one.runs or (one.enabled and one.selector.matched)
         assert one.enabled == (one.key in {plugin.key for plugin in on})
-    told = {hook.key: hook.states for hook in foretold.hooks if hook.runs}
+    states_by_hook = {hook.key: hook.states for hook in explained.hooks if hook.runs}
     for state in JobState:
         subscribers = Snapshot(1, on).subscribers(submitted.header_of(STAND_IN_ID), state)
-        assert [hook.key for hook in subscribers] == [key for key, states in told.items() if state in states]
+        assert [hook.key for hook in subscribers] == [key for key, states in states_by_hook.items() if state in states]
 
 
 def test_a_plugin_that_does_not_match_says_what_each_condition_found() -> None:

@@ -13,8 +13,8 @@ def test_the_environment_of_flower_has_no_other_secrets_and_nothing_that_weakens
         "PIPELINE_REDIS_URL": "redis://r", "PIPELINE_SECRET_KEY": "k", "PIPELINE_DATABASE_URL": "d",
         "PIPELINE_ADMIN_PASSWORD": "a", "PIPELINE_FLOWER_PASSWORD": "p", "FLOWER_UNAUTHENTICATED_API": "true",
     }  # fmt: skip
-    told = flower.flower(given, 5555, "secret").env
-    assert told == {"PIPELINE_REDIS_URL": "redis://r", "FLOWER_BASIC_AUTH": "admin:secret"}
+    env = flower.flower(given, 5555, "secret").env
+    assert env == {"PIPELINE_REDIS_URL": "redis://r", "FLOWER_BASIC_AUTH": "admin:secret"}
 
 
 def test_flowers_password_is_made_once_and_is_the_owners(tmp_path: Path) -> None:

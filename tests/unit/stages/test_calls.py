@@ -72,11 +72,11 @@ SECRET = "Bearer STORED-0123456789-0123456789-0123456789"
 @pytest.mark.parametrize("given", [SECRET, SECRET.partition(" ")[2]])
 def test_what_a_plugin_repeats_of_its_secret_is_masked(plugins: Plugins, claim: Make, given: str) -> None:
     generator = plugin(Stage.FACTORS, "f", authorization=SECRET)
-    plugins.answers["f"] = {"topic": "t", "advice": {given: [1, f"is {given}"]}, "reason": f"heard {given}"}
+    plugins.answers["f"] = {"topic": "t", "advice": {given: [1, f"is {given}"]}, "reason": f"repeated {given}"}
     advanced = factors.run(claim(Stage.FACTORS, [generator]))
     assert isinstance(advanced, Advance)
     assert "STORED" not in str(advanced)
-    assert "heard ***" in str(advanced)
+    assert "repeated ***" in str(advanced)
     gate = plugin(Stage.GATES, "g", authorization=SECRET)
     for answer in ({"decision": given}, {"decision": "stop", "reason": "x" * 980 + given}, BadAnswer(f"was {given}")):
         plugins.answers["g"] = answer
@@ -87,7 +87,7 @@ def test_what_a_plugin_repeats_of_its_secret_is_masked(plugins: Plugins, claim: 
 
 def test_a_taskset_that_repeats_the_plugin_s_secret_is_refused(plugins: Plugins, claim: Make) -> None:
     decorator = plugin(Stage.DECORATE, "d", authorization=SECRET)
-    plugins.answers["d"] = lambda sent: {**sent["job"], "metadata": {"annotations": {"heard": SECRET}}}
+    plugins.answers["d"] = lambda sent: {**sent["job"], "metadata": {"annotations": {"repeated": SECRET}}}
     failed = decorate.run(claim(Stage.DECORATE, [decorator]))
     assert isinstance(failed, Fail)
     assert "repeats the feature's authorization" in failed.reason

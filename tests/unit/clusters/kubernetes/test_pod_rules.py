@@ -162,7 +162,7 @@ CASES: dict[str, tuple[dict[str, Any], ReplicaState, str, int | None, PodOutcome
     "its node is not ready, and it was given up": (
         make("Running", running(), deleted=-31, **condition("Ready", "False")), F, "NodeLost", None, ERROR,
     ),
-    "its node has not been heard of": (make("Unknown", running()), R, "NodeLost", None, None),
+    "its node is unknown": (make("Unknown", running()), R, "NodeLost", None, None),
     "it was stopped": (
         make("Failed", ended(7), reason="DeadlineExceeded", annotations=ending("Stopped", -20)), STOPPED, "Stopped", 7, None,
     ),

@@ -107,7 +107,7 @@ def test_the_cluster_is_asked_where_something_has_to_be_done_or_found_out(pod: A
     cache = cache_of(replica(RUNS, 0), replica(RUNS, 1))
     assert cache.apply("MODIFIED", replica(pod, 1)) is True
     assert cache.observation("j1") is None
-    assert states(cache.observation("j1")) == {0: "running"}, "once it was asked, others are told of as before"
+    assert states(cache.observation("j1")) == {0: "running"}, "once it was asked, others are observed as before"
 
 
 def test_outcomes_are_counted_of_all_pods_together_only() -> None:

@@ -103,8 +103,8 @@ def test_all_lines_of_a_job_that_has_ended_come_before_those_of_one_that_begins_
     known, ended, over = {"j1": "load"}, set(), threading.Event()
     monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), set(ended), over.is_set()))
     lines = logs.lines("r1", None, LogQuery(follow=True))
-    told = filter(None, lines)
-    assert [next(told), next(told)] == ["load | one\n", "load | four\n"]
+    merged = filter(None, lines)
+    assert [next(merged), next(merged)] == ["load | one\n", "load | four\n"]
     known["j2"] = "train"
     ended |= {"j1", "j2"}
     over.set()
@@ -114,7 +114,7 @@ def test_all_lines_of_a_job_that_has_ended_come_before_those_of_one_that_begins_
     assert [job_id for job_id, _ in cluster.asked] == ["j1"]
     cluster.coming["j1"].put(line(5, "five"))
     cluster.coming["j1"].put(None)
-    assert [*told] == ["load | five\n", "train/master-0 | two\n", "train/worker-1 | three\n"]
+    assert [*merged] == ["load | five\n", "train/master-0 | two\n", "train/worker-1 | three\n"]
 
 
 def test_no_more_than_so_many_jobs_are_followed_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,10 @@ def cursor(
 
 
 CASES = [
-    # what, course, moment, points owed
+    # what, course, moment, points due
     ("nothing before its time", cursor(2), 1.999, []),
     ("at its time", cursor(2), 2, [2]),
-    ("a clock that went back owes nothing", cursor(5), 3, []),
+    ("a clock that went back makes nothing due", cursor(5), 3, []),
     ("missed points are made up, oldest first", cursor(2), 5.5, [2, 3, 4, 5]),
     ("the start is inclusive", cursor(0, since=9), 1, [0, 1]),
     ("without catch-up what was missed is let be", cursor(2, catchup=False), 5.5, []),
@@ -65,11 +65,11 @@ def test_due_points_are_a_subset_of_the_passed_points_in_order_without_duplicate
     next_at: int, since: int, catchup: bool, replay_until: float | None, moment: float
 ) -> None:
     known = cursor(next_at, since, catchup=catchup, replay_until=replay_until)
-    owed, passed = list(known.due(at(moment))), list(known.passed(at(moment)))
-    assert owed == sorted(set(owed))
-    assert owed == [point for point in passed if known.is_due(point, at(moment))]
-    assert not catchup or owed == passed
-    assert all(point <= at(moment) for point in owed)
+    due, passed = list(known.due(at(moment))), list(known.passed(at(moment)))
+    assert due == sorted(set(due))
+    assert due == [point for point in passed if known.is_due(point, at(moment))]
+    assert not catchup or due == passed
+    assert all(point <= at(moment) for point in due)
 
 
 def test_without_catch_up_long_past_points_are_not_enumerated() -> None:
