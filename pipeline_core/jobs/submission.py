@@ -96,8 +96,8 @@ class Submission:
 
 def _namespace(job: Mapping[str, Any], kind: str, named: str) -> str:
     if kind == document.KIND:
-        schema.check(job)
         schema.check_size(job)
+        schema.check(job)
         check_submitted(job)
     metadata = job.get("metadata")
     own = metadata.get("namespace") if isinstance(metadata, Mapping) else None

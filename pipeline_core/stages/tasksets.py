@@ -14,7 +14,7 @@ from pipeline_core.taskset.pod_policy import PodPolicy, check_pods
 
 SHOWN = 3
 """How many errors a reason names, beside the one in the error's message."""
-_COUNTED = re.compile(r" \(and \d+ more\)$")
+_COUNTED = re.compile(r" \(and (at least )?(\d+) more\)$")
 
 
 def policy_for_additions() -> PodPolicy:
@@ -38,7 +38,8 @@ def as_bad_answer() -> Iterator[None]:
 
 def described(error: WrongParameter) -> str:
     """The error as one sentence, with the first SHOWN of the errors that its message only counts."""
-    others = [f"{path} {texts[0]}" for path, texts in error.errors.items() if texts[0] not in error.message]
-    left = len(others) - SHOWN
-    more = [f"and {left} more"] if left > 0 else []
-    return "; ".join([_COUNTED.sub("", error.message), *others[:SHOWN], *more])
+    others = [f"{path} {texts[0]}" for path, texts in error.errors.items() if texts[0] not in error.message][:SHOWN]
+    counted = _COUNTED.search(error.message)
+    left = int(counted[2]) - len(others) if counted else 0
+    more = [f"and {counted[1] or ''}{left} more"] if counted and left > 0 else []
+    return "; ".join([_COUNTED.sub("", error.message), *others, *more])

@@ -41,8 +41,8 @@ def read(body: bytes, step: ClaimedStep) -> dict[str, Any]:
     """The TaskSet in a translator's answer, checked and named after the job. Raises BadAnswer."""
     document = answers.taskset(body)
     with as_bad_answer():
-        schema.check(document)
         schema.check_size(document)
+        schema.check(document)
         namespace = allowed_namespace(taskset.namespace(document) or step.namespace, "metadata.namespace")
         check_submitted(document)
     return taskset.named(document, step.job_id, namespace)

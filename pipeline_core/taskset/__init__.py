@@ -6,6 +6,7 @@
 - `change`: what an answer adds, also as a JSON Patch. `merge`: the changes of several plugins in one.
 - `pod_policy`: the Pod Security Standards.
 - `results`: reading `/output` and `/metric.json`.
+- `quantities`: reading what Kubernetes calls a quantity.
 - `values`: JSON values, their equality, and errors by path.
 
 All of them may be used from outside.

@@ -208,10 +208,9 @@ def _projections(document: Any) -> Iterator[tuple[int, int, Any, Any]]:
     """The projected volumes with their sources, each by the indices of its role and in the pod."""
     for role, described in enumerate(document["spec"]["roles"]):
         for index, volume in enumerate(described["template"]["spec"].get("volumes") or []):
-            projected = volume.get("projected")
-            sources = projected.get("sources") if isinstance(projected, dict) else None
-            if isinstance(sources, list):
-                yield role, index, volume, [source if isinstance(source, dict) else {} for source in sources]
+            sources = (volume.get("projected") or {}).get("sources")
+            if sources:
+                yield role, index, volume, sources
 
 
 def pattern_of(path: Path) -> Pattern:

@@ -114,12 +114,22 @@ def replica_count(role: Mapping[str, Any]) -> int:
 
 def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:
     """The containers of a pod template that its annotation marks as sidecars, in the order of the annotation."""
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return read_sidecars(sidecars_text(template) or "[]") or ()
+
+
+def sidecars_text(template: Mapping[str, Any]) -> str | None:
+    """The annotation of a pod template that marks sidecars; None when it has none."""
+    text: str | None = ((template.get("metadata") or {}).get("annotations") or {}).get(SIDECARS)
+    return text
+
+
+def read_sidecars(text: str) -> tuple[str, ...] | None:
+    """The names in an annotation that marks sidecars; None when it is not a JSON list of texts."""
     try:
-        names = json.loads(annotations.get(SIDECARS, "[]"))
+        names = json.loads(text)
     except (ValueError, RecursionError):
-        return ()
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        return None
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
 def counting(template: Mapping[str, Any]) -> tuple[str, ...]:

@@ -35,8 +35,7 @@ def schema() -> Mapping[str, Any]:
 def check(document: Json) -> None:
     """Check that `document`, any JSON value, is a TaskSet that can run.
 
-    Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there, at most
-    `values.MAX_ERRORS`.
+    Raises TaskSetError; its `errors` maps paths (`spec.roles[0].name`) to what is wrong there.
     """
     if junk := unusable(document):
         _refuse([junk])
@@ -63,8 +62,12 @@ def _refuse(found: Iterable[FieldError]) -> None:
 
 
 def _against_schema(document: Json) -> Iterator[FieldError]:
-    for error in _validator().iter_errors(document):
-        yield _described(error)
+    """What is wrong, once for each place: several rules of the schema may say the same about it."""
+    known: set[Path] = set()
+    for error in map(_described, _validator().iter_errors(document)):
+        if error[0] not in known:
+            known.add(error[0])
+            yield error
 
 
 def _described(error: ValidationError) -> FieldError:
@@ -78,7 +81,7 @@ def _described(error: ValidationError) -> FieldError:
 
 
 def _against_rules(document: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors that a schema cannot express: duplicate names, and numbers that limit each other."""
+    """Errors that a schema cannot express: duplicate names, numbers that limit each other, JSON in a text."""
     entries = document["spec"]["roles"]
     roles: Path = ("spec", "roles")
     yield from _repeated(((*roles, index, "name"), role["name"]) for index, role in enumerate(entries))
@@ -87,7 +90,15 @@ def _against_rules(document: Mapping[str, Any]) -> Iterator[FieldError]:
         for key, value in (("minSucceeded", role.min_succeeded), ("maxFailed", role.max_failed)):
             if value > role.replicas:
                 yield (*policy, key), f"is {value}, more than the role's replicas; right would be: 1 to {role.replicas}"
+        yield from _sidecars((*roles, index, "template", "metadata", "annotations"), entries[index]["template"])
         yield from _pod((*roles, index, "template", "spec"), entries[index]["template"]["spec"])
+
+
+def _sidecars(path: Path, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    text = taskset_document.sidecars_text(template)
+    if text is not None and taskset_document.read_sidecars(text) is None:
+        right = 'a JSON list of the names of containers, such as `["logger"]`'
+        yield (*path, taskset_document.SIDECARS), f"is {shown(text)}; right would be: {right}"
 
 
 def _pod(path: Path, pod: Mapping[str, Any]) -> Iterator[FieldError]:

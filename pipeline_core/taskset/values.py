@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -138,16 +137,19 @@ def identified(document: Json, path: Path) -> tuple[Hashable, ...]:
     return tuple(parts)
 
 
-MAX_ERRORS = 20
-"""How many errors one check reports at most."""
-
 FieldError = tuple[Path, str]
 """A path, and a sentence of which it is the subject."""
 
+MAX_COUNTED = 1000
+"""Errors after which a check ends: some documents could have hundreds of thousands, and each takes time to describe."""
+
 
 def collect_errors(found: Iterable[FieldError]) -> ValidationErrors:
-    """The first MAX_ERRORS of the errors; the iterator is not read further."""
+    """The errors; of more than MAX_COUNTED the iterator is not read to its end."""
     errors = ValidationErrors()
-    for path, sentence in islice(found, MAX_ERRORS):
+    for number, (path, sentence) in enumerate(found):
+        if number == MAX_COUNTED:
+            errors.leave_out_rest()
+            break
         errors.add(path_text(path), sentence)
     return errors

@@ -16,7 +16,7 @@ _LONGEST_KEY = 60
 
 MAX_ERRORS = 100
 """Errors that are listed one by one; of more, only their number is given."""
-_MORE = re.compile(r"(\d+) more errors? (?:is|are) not listed")
+_MORE = re.compile(r"(at least )?(\d+) more errors? (?:is|are) not listed")
 
 
 def path_text(path: Path) -> str:
@@ -42,6 +42,7 @@ class ValidationErrors:
 
     def __init__(self) -> None:
         self._more = 0
+        self._at_least = False
         self._found: list[tuple[type[PipelineError], str, str]] = []
 
     def add(self, path: str, text: str, error: type[PipelineError] = WrongParameter) -> None:
@@ -50,6 +51,11 @@ class ValidationErrors:
             self._found.append((error, path, text))
         else:
             self._more += 1
+
+    def leave_out_rest(self) -> None:
+        """Note that there is more, which was not counted."""
+        self._more += 1
+        self._at_least = True
 
     def adopt(self, error: PipelineError) -> None:
         """Take over what another reader found."""
@@ -60,7 +66,8 @@ class ValidationErrors:
         """Take over what another reader found at a path."""
         for text, error in texts:
             if left_out := _MORE.fullmatch(text):
-                self._more += int(left_out[1])
+                self._more += int(left_out[2])
+                self._at_least = self._at_least or bool(left_out[1])
             else:
                 self.add(path, text, error)
 
@@ -75,14 +82,18 @@ class ValidationErrors:
             errors.setdefault(path, []).append(text)
         if self._more:
             words = "error is" if self._more == 1 else "errors are"
-            errors.setdefault(path_text(()), []).append(f"{self._more} more {words} not listed")
+            errors.setdefault(path_text(()), []).append(f"{self._least}{self._more} more {words} not listed")
         return errors
 
     def sentence(self, separator: str = ": ") -> str:
         """What was found first, with the number of the others. There must be something."""
         _, path, text = self._found[0]
         more = len(self._found) - 1 + self._more
-        return f"{path}{separator}{text}" + (f" (and {more} more)" if more else "")
+        return f"{path}{separator}{text}" + (f" (and {self._least}{more} more)" if more else "")
+
+    @property
+    def _least(self) -> str:
+        return "at least " if self._at_least else ""
 
     def raise_any(self) -> None:
         """Raises the error of what was found first, with the others in `errors`; nothing when there is nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import re
@@ -138,7 +137,7 @@ class PodMaker:
         """The pod of a replica attempt. Raises ClusterError when the TaskSet has no such role."""
         if key.role not in self._roles:
             raise ClusterError(f'the TaskSet has no role "{key.role}"')
-        template = copy.deepcopy(self._roles[key.role]["template"])
+        template = _plain(self._roles[key.role]["template"])
         spec = template["spec"]
         spec.setdefault("restartPolicy", "Never")
         spec.setdefault("terminationGracePeriodSeconds", self._grace_seconds)
@@ -181,6 +180,15 @@ class PodMaker:
             "TASKROLE_REPLICA_INDEX": str(key.index),
             **self._hosts,
         }
+
+
+def _plain(value: Any) -> Any:
+    """A copy as Kubernetes reads it: what is null is left out, and 2.0 is 2, since a pod has no other numbers than integers."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
 
 def _hosts(job_id: str, roles: Mapping[str, Any]) -> dict[str, str]:

@@ -223,7 +223,7 @@ class Keeper:
         if listening:
             times += [self._deadline, *(container.restart_at for container in self._containers)]
         nearest = min((moment for moment in times if moment is not None), default=None)
-        wait = None if nearest is None else max(0.0, nearest - time.monotonic()) * 1000 + 1
+        wait = None if nearest is None else min(max(0.0, nearest - time.monotonic()) * 1000 + 1, linux.LONGEST_POLL)
         ready = {fd for fd, _ in poll.poll(wait)}
         for container in self._containers:
             if container.pipe in ready:

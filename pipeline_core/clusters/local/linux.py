@@ -19,6 +19,8 @@ CLONE_NEWUSER = 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_UNBINDABLE, MS_PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 17, 1 << 18
 MNT_DETACH = 2
+LONGEST_POLL = 2**31 - 1
+"""Milliseconds; poll takes no longer time-out."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -24,13 +23,15 @@ from pipeline_core.clusters.local.fields import (
     refuse,
     review,
 )
-from pipeline_core.taskset.document import replica_count
-
-SIDECARS = "pipeline/sidecars"
-"""Annotation of a pod template: a JSON list of containers that do not count and end with the others."""
+from pipeline_core.taskset import quantities
+from pipeline_core.taskset.document import counting, replica_count
 
 LEAST_QUOTA_MICROSECONDS = 1000
 """The smallest CPU time that the kernel takes as a limit."""
+GREATEST_QUOTA_MICROSECONDS = 2**44 - 1
+"""The greatest one."""
+GREATEST_MEMORY = 2**63 - 1
+"""Bytes; Kubernetes reads a greater quantity as this one."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROLE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -78,7 +79,7 @@ def make_plan(
         "attempt": request.attempt,
         "namespace": request.namespace,
         "user": request.user_id,
-        "name": request.taskset.get("metadata", {}).get("name") or request.job_id,
+        "name": (request.taskset.get("metadata") or {}).get("name") or request.job_id,
         "instance": instance,
         "apiVersion": request.taskset.get("apiVersion", ""),
         "deadline": spec.get("activeDeadlineSeconds"),
@@ -114,7 +115,7 @@ class _PodPlanner:
         self._namespace = namespace
         self._notes = notes
         self._cgroup_problem = cgroup_problem
-        self._sidecars = _sidecars(template, path)
+        self._counting = counting(template)
 
     def plan(self, grace_seconds: float) -> dict[str, Any]:
         spec, path = self._spec, self._path
@@ -125,10 +126,6 @@ class _PodPlanner:
         grace = spec.get("terminationGracePeriodSeconds")
         volumes = {volume["name"]: self._volume(volume, f"{path}.volumes[{n}]") for n, volume in _each(spec, "volumes")}
         containers = [self._container(one, f"{path}.containers[{n}]", volumes) for n, one in _each(spec, "containers")]
-        if all(container["sidecar"] for container in containers):
-            raise refuse(
-                f"{path}.containers", "all containers are sidecars, so that none says when the replica has ended"
-            )
         inits = [self._init(one, f"{path}.initContainers[{n}]", volumes) for n, one in _each(spec, "initContainers")]
         return {
             "restart": restart,
@@ -162,7 +159,7 @@ class _PodPlanner:
             "mounts": [
                 self._mount(one, f"{path}.volumeMounts[{n}]", volumes) for n, one in _each(container, "volumeMounts")
             ],
-            "sidecar": container["name"] in self._sidecars,
+            "sidecar": container["name"] not in self._counting,
         }
 
     def _limits(self, resources: Mapping[str, Any], path: str) -> dict[str, int]:
@@ -173,16 +170,17 @@ class _PodPlanner:
         memory, cpu = (_quantity(limits.get(name), f"{path}.{name}") for name in ("memory", "cpu"))
         found = {}
         if memory is not None:
-            found["memory"] = math.ceil(memory)
+            found["memory"] = math.ceil(min(memory, GREATEST_MEMORY))
         if cpu is not None:
-            found["cpu"] = max(math.ceil(cpu * PERIOD_MICROSECONDS), LEAST_QUOTA_MICROSECONDS)
+            quota = math.ceil(min(cpu * PERIOD_MICROSECONDS, GREATEST_QUOTA_MICROSECONDS))
+            found["cpu"] = max(quota, LEAST_QUOTA_MICROSECONDS)
         if found and self._cgroup_problem:
             self._notes.append(f"{path} has no effect: no control groups can be made here: {self._cgroup_problem}")
         return found
 
     def _volume(self, volume: Mapping[str, Any], path: str) -> dict[str, Any]:
         _check_name(volume["name"], f"{path}.name")
-        kind = next((name for name in volume if name != "name"), "emptyDir")
+        kind = next((name for name, value in volume.items() if name != "name" and value is not None), "emptyDir")
         if kind not in VOLUME:
             raise refuse(f"{path}.{kind}", f"of volumes, it knows only {', '.join(VOLUME)}")
         source = volume.get(kind) or {}
@@ -231,39 +229,24 @@ def _each(mapping: Mapping[str, Any], name: str) -> Iterable[tuple[int, Any]]:
 
 
 def _value(variable: Mapping[str, Any], path: str) -> str | dict[str, str]:
-    source = variable.get("valueFrom")
-    if not source:
+    sources = {kind: source for kind, source in (variable.get("valueFrom") or {}).items() if source is not None}
+    if not sources:
         return str(variable.get("value") or "")
-    kind = next(iter(source))
-    field = source[kind].get("fieldPath", "") if kind == "fieldRef" else ""
+    kind = next(iter(sources))
+    field = sources[kind].get("fieldPath", "") if kind == "fieldRef" else ""
     if field not in VALUE_FROM:
         raise refuse(f"{path}.valueFrom.{kind}", f"of sources, it knows only fieldRef to {', '.join(VALUE_FROM)}")
     return {"field": field}
 
 
-def _quantity(value: Any, path: str) -> Decimal | None:
-    if value in (None, ""):
+def _quantity(value: str | float | None, path: str) -> Decimal | None:
+    """The value of a limit, of which the schema has checked the form."""
+    if value is None:
         return None
-    from kubernetes.utils.quantity import parse_quantity  # It brings the whole client, which most jobs do not need.
-
-    try:
-        quantity = Decimal(parse_quantity(value))
-    except ValueError:
-        quantity = Decimal(-1)
-    if not quantity.is_finite() or quantity <= 0:
+    quantity = quantities.value(value)
+    if quantity == 0:
         raise refuse(path, f'"{value}" is not a quantity above 0, such as 500m, 2, 128Mi or 1.5G')
     return quantity
-
-
-def _sidecars(template: Mapping[str, Any], path: str) -> frozenset[str]:
-    text = ((template.get("metadata") or {}).get("annotations") or {}).get(SIDECARS, "[]")
-    try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise refuse(f"{path}.metadata.annotations.{SIDECARS}", f"{text!r} is not a JSON list of containers' names")
-    return frozenset(names)
 
 
 def _check_name(text: str, path: str) -> None:

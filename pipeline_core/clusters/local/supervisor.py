@@ -220,7 +220,7 @@ class AttemptSupervisor:
             times.append(min(SLOT_POLL_SECONDS * (1 + self._slots.position), SLOT_POLL_LIMIT_SECONDS))
         if self._deadline is not None and any(not kept.order for kept in self._keepers.values()):
             times.append(max(0.0, self._deadline - time.time()) + 0.001)
-        return min(times) * 1000 if times else None
+        return min(min(times) * 1000, linux.LONGEST_POLL) if times else None
 
     def _read_events(self, key: Key) -> None:
         kept = self._keepers[key]

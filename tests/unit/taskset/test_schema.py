@@ -11,14 +11,22 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pipeline_core.errors import Code
-from pipeline_core.taskset.document import RoleAction, RoleEvent
+from pipeline_core.taskset.document import SIDECARS, RoleAction, RoleEvent
 from pipeline_core.taskset.schema import MAX_BYTES, TaskSetError, check, check_size, schema
-from pipeline_core.taskset.values import MAX_DEPTH, MAX_ERRORS
+from pipeline_core.taskset.values import MAX_COUNTED, MAX_DEPTH
+from pipeline_core.validation.errors import MAX_ERRORS
 
 ROLE = "spec.roles[0]"
 POD = f"{ROLE}.template.spec"
 MAIN = f"{POD}.containers[0]"
 ABSENT = object()
+MOUNT = {"name": "data", "mountPath": "/x"}
+SIDECARS_PATH = f'{ROLE}.template.metadata.annotations["{SIDECARS}"]'
+
+
+def volume(kind: str, source: Any) -> dict[str, Any]:
+    return {"name": "data", kind: source}
+
 
 WRONG = [
     ("apiVersion", "v1", "apiVersion", "octopus.openi.pcl.cn/v1alpha1"),
@@ -30,7 +38,7 @@ WRONG = [
     ("spec.roles", "worker", "spec.roles", '"worker"'),
     ("spec.retryPolicy", {"delay": -1}, "spec.retryPolicy.delay", "Seconds"),
     ("spec.retryPolicy", {"retry": 1}, "spec.retryPolicy.retry", "Whether"),
-    ("spec.activeDeadlineSeconds", 0, "spec.activeDeadlineSeconds", "1 or more"),
+    ("spec.activeDeadlineSeconds", 0, "spec.activeDeadlineSeconds", "1 to 2147483647"),
     ("metadata.namespace", "Not A Namespace", "metadata.namespace", "lower-case"),
     ("metadata.labels", {"a/b": 1}, 'metadata.labels["a/b"]', "put quotes"),
     (f"{ROLE}.name", "Worker", f"{ROLE}.name", "lower-case"),
@@ -83,6 +91,65 @@ WRONG = [
     (f"{POD}.volumes", [{"name": "data"}, {"name": "data"}], f"{POD}.volumes[1].name", "each name once"),
     (f"{POD}.initContainers", [{"name": "main", "image": "x"}], f"{MAIN}.name", "initContainers[0].name"),
     (f"{POD}.nodeSelector", {"gpu": True}, f"{POD}.nodeSelector.gpu", "put quotes"),
+    ("spec.activeDeadlineSeconds", 10**30, "spec.activeDeadlineSeconds", "1 to 2147483647"),
+    (f"{POD}.activeDeadlineSeconds", "x", f"{POD}.activeDeadlineSeconds", "1 to 2147483647"),
+    (f"{POD}.activeDeadlineSeconds", [], f"{POD}.activeDeadlineSeconds", "an empty list"),
+    (f"{POD}.activeDeadlineSeconds", 10**40, f"{POD}.activeDeadlineSeconds", "1 to 2147483647"),
+    (f"{POD}.terminationGracePeriodSeconds", 2**31, f"{POD}.terminationGracePeriodSeconds", "0 to 2147483647"),
+    (f"{POD}.priority", 2**31, f"{POD}.priority", "32 bits"),
+    (f"{POD}.securityContext", "x", f"{POD}.securityContext", "PodSecurityContext"),
+    (f"{POD}.securityContext", {"runAsUser": 2**63}, f"{POD}.securityContext.runAsUser", "64 bits"),
+    (f"{POD}.hostNetwork", "yes", f"{POD}.hostNetwork", "`true` or `false`"),
+    (f"{POD}.tolerations", [None], f"{POD}.tolerations[0]", "Toleration"),
+    (f"{POD}.affinity", {"nodeAffinity": []}, f"{POD}.affinity.nodeAffinity", "NodeAffinity"),
+    (f"{POD}.hostAliases", [{"hostnames": ["x"]}], f"{POD}.hostAliases[0].ip", "missing"),
+    (f"{POD}.volumes", [{"name": "a.b"}], f"{POD}.volumes[0].name", "At most 63"),
+    (f"{POD}.volumes", [volume("emptyDir", "x")], f"{POD}.volumes[0].emptyDir", "EmptyDirVolumeSource"),
+    (f"{POD}.volumes", [volume("emptyDir", {"sizeLimit": "big"})], f"{POD}.volumes[0].emptyDir.sizeLimit", "128Mi"),
+    (
+        f"{POD}.volumes",
+        [volume("persistentVolumeClaim", "x")],
+        f"{POD}.volumes[0].persistentVolumeClaim",
+        "PersistentVolumeClaimVolumeSource",
+    ),
+    (
+        f"{POD}.volumes",
+        [volume("persistentVolumeClaim", {"claimName": 5})],
+        f"{POD}.volumes[0].persistentVolumeClaim.claimName",
+        "name of a claim",
+    ),
+    (
+        f"{POD}.volumes",
+        [volume("configMap", {"name": None})],
+        f"{POD}.volumes[0].configMap.name",
+        "name of a ConfigMap",
+    ),
+    (f"{POD}.volumes", [volume("configMap", {})], f"{POD}.volumes[0].configMap.name", "missing"),
+    (f"{MAIN}.env", [{"name": "A=B"}], f"{MAIN}.env[0].name", "without `=`"),
+    (f"{MAIN}.env", [{"name": ""}], f"{MAIN}.env[0].name", "not empty"),
+    (f"{MAIN}.env", [{"name": "A", "valueFrom": "x"}], f"{MAIN}.env[0].valueFrom", "EnvVarSource"),
+    (
+        f"{MAIN}.env",
+        [{"name": "A", "valueFrom": {"fieldRef": "x"}}],
+        f"{MAIN}.env[0].valueFrom.fieldRef",
+        "ObjectFieldSelector",
+    ),
+    (
+        f"{MAIN}.env",
+        [{"name": "A", "valueFrom": {"fieldRef": {}}}],
+        f"{MAIN}.env[0].valueFrom.fieldRef.fieldPath",
+        "missing; right would be: A text",
+    ),
+    (f"{MAIN}.volumeMounts", [{**MOUNT, "subPath": 5}], f"{MAIN}.volumeMounts[0].subPath", "A text"),
+    (f"{MAIN}.volumeMounts", [{**MOUNT, "readOnly": "yes"}], f"{MAIN}.volumeMounts[0].readOnly", "`true`"),
+    (f"{MAIN}.resources", {"limits": {"memory": "many"}}, f"{MAIN}.resources.limits.memory", "128Mi"),
+    (f"{MAIN}.resources", {"limits": {"memory": "1 Gi"}}, f"{MAIN}.resources.limits.memory", "128Mi"),
+    (f"{MAIN}.resources", {"limits": {"cpu": "-1"}}, f"{MAIN}.resources.limits.cpu", "0 or more"),
+    (f"{MAIN}.resources", {"requests": {"cpu": True}}, f"{MAIN}.resources.requests.cpu", "0 or more"),
+    (f"{MAIN}.livenessProbe", {"httpGet": {"path": "/"}}, f"{MAIN}.livenessProbe.httpGet.port", "missing"),
+    (f"{MAIN}.livenessProbe", {"tcpSocket": {"port": []}}, f"{MAIN}.livenessProbe.tcpSocket.port", "32 bits"),
+    (f"{ROLE}.template.metadata", {"annotations": {SIDECARS: "logger"}}, SIDECARS_PATH, "JSON list"),
+    (f"{ROLE}.template.metadata", {"annotations": {SIDECARS: "[1]"}}, SIDECARS_PATH, "JSON list"),
 ]
 
 
@@ -125,6 +192,13 @@ def test_a_wrong_part_is_refused_with_its_path_and_what_would_be_right(
         (f"{POD}.restartPolicy", ABSENT),
         (f"{MAIN}.env", [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
         (f"{MAIN}.resources", {"limits": {"cpu": 1, "nvidia.com/gpu": "1"}}),
+        (f"{MAIN}.resources", {"limits": {"cpu": 0.5, "memory": "1.5e3"}, "requests": {"memory": ".5Gi"}}),
+        (f"{MAIN}.env", [{"name": "a b", "value": None}, {"name": "0.-", "valueFrom": None}]),
+        (f"{MAIN}.livenessProbe", {"httpGet": {"port": "web"}, "periodSeconds": 5}),
+        (f"{POD}.volumes", [volume("somethingNew", {"a": 1}), {"name": "b", "emptyDir": None, "hostPath": None}]),
+        (f"{POD}.activeDeadlineSeconds", 2**31 - 1),
+        (f"{POD}.affinity", None),
+        (f"{ROLE}.template.metadata", {"annotations": {SIDECARS: '["main", "other"]'}}),
     ],
 )
 def test_what_kubernetes_would_run_is_accepted(taskset: dict[str, Any], path: str, value: Any) -> None:
@@ -139,11 +213,26 @@ def test_roles_may_not_share_a_name(taskset: dict[str, Any]) -> None:
     assert "spec.roles[1].name" in caught.value.errors
 
 
-def test_the_number_of_errors_is_bounded(taskset: dict[str, Any]) -> None:
-    taskset["spec"]["roles"] = [{}] * 1000
+def test_of_many_errors_a_hundred_are_listed_and_the_rest_counted(taskset: dict[str, Any]) -> None:
+    taskset["spec"]["roles"] = [{"name": "w"}] * 150
+    with pytest.raises(TaskSetError, match=r"\(and 149 more\)") as caught:
+        check(taskset)
+    assert len(caught.value.errors) == MAX_ERRORS + 1
+    assert caught.value.errors["."] == ["50 more errors are not listed"]
+
+
+def test_a_check_ends_when_it_has_found_very_many_errors(taskset: dict[str, Any]) -> None:
+    taskset["spec"]["roles"] = [{"name": "w"}] * (MAX_COUNTED + 2)
+    with pytest.raises(TaskSetError, match=rf"\(and at least {MAX_COUNTED} more\)") as caught:
+        check(taskset)
+    assert caught.value.errors["."] == [f"at least {MAX_COUNTED + 1 - MAX_ERRORS} more errors are not listed"]
+
+
+def test_each_wrong_place_is_named_once(taskset: dict[str, Any]) -> None:
+    taskset["spec"]["roles"][0]["name"] = "W" * 30
     with pytest.raises(TaskSetError) as caught:
         check(taskset)
-    assert 0 < len(caught.value.errors) <= MAX_ERRORS
+    assert len(caught.value.errors[f"{ROLE}.name"]) == 1
 
 
 def nested(levels: int) -> Any:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline_core.clusters.base import ClusterError, LaunchRequest, ReplicaKey
 from pipeline_core.clusters.kubernetes import objects
 from pipeline_core.clusters.kubernetes.objects import PodMaker
+from pipeline_core.taskset.document import COLLECT, named
+from pipeline_core.taskset.schema import TaskSetError, check
+from tests.unit.taskset.documents import edited
 
 WORKER = ReplicaKey("big-worker", 1, 4)
 OWNER = {"metadata": {"name": "c-j1-2", "uid": "uid-of-c"}}
@@ -94,6 +100,33 @@ def test_defaults_are_for_pods_that_say_nothing_themselves() -> None:
     }
     spec = pod(pull_secrets=("registry",), **own)["spec"]
     assert {name: spec[name] for name in own} == own
+
+
+def test_what_is_null_counts_as_left_out_and_whole_numbers_are_integers() -> None:
+    nothing = {
+        "restartPolicy": None,
+        "terminationGracePeriodSeconds": None,
+        "volumes": [{"name": "v", "emptyDir": None}],
+    }
+    spec = pod(**nothing, activeDeadlineSeconds=60.0)["spec"]
+    assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Never", 3)
+    assert spec["volumes"] == [{"name": "v"}]
+    assert json.dumps(spec["activeDeadlineSeconds"]) == "60"
+
+
+@given(edited(), st.booleans())
+def test_what_passes_the_check_is_rendered(document: dict[str, Any], collected: bool) -> None:
+    if collected:
+        document = {**document, "metadata": {"annotations": {COLLECT: "true"}}}
+    with suppress(TaskSetError):
+        check(document)
+        launched = LaunchRequest("j1", "ns", "ann", named(document, "j1", "ns"))
+        maker = PodMaker(launched, OWNER, pull_secrets=("s",), grace_seconds=1, collector_image="busybox")
+        for role in document["spec"]["roles"]:
+            rendered = maker.pod(ReplicaKey(role["name"], 0))
+            json.dumps(rendered, allow_nan=False)
+            # What it adds makes no other kind of document of it.
+            check({**document, "spec": {"roles": [{"name": "w", "template": {"spec": rendered["spec"]}}]}})
 
 
 def test_the_template_is_left_as_it_was() -> None:
