@@ -452,6 +452,13 @@ class OperationSettings:
         "How long the logs of jobs are kept after their end, if the jobs are; then they are deleted. 0: as long as the jobs.",
         unit="days",
     )
+    log_limit_bytes: int = _setting(
+        _count,
+        1024**3,
+        "How much is kept of what one run of a container writes to its log; a sentence in the log says where it was cut. 0: "
+        "no limit.",
+        unit="bytes",
+    )
     task_events: bool = _setting(
         _boolean, False, "Workers send Celery's task events, which Flower shows. Set by `pipeline up --flower`."
     )

@@ -3,6 +3,7 @@
 - `base`: the interface `Cluster` that every driver has, and the values that cross it.
 - `factory`: `cluster()`, the driver of this process.
 - `logs`: which log files a query asks for, and merging them by time; the drivers `kubernetes` and `local` use it.
+- `records`: the form in which log files are kept.
 - `kubernetes`, `local`, `null`: the drivers.
 
 From outside use `factory.cluster` and `base`; `local.launcher.shortcomings` is for the start-up message. This module

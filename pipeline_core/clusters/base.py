@@ -137,11 +137,15 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line, without its newline. `source` is its prefix when several replicas are merged."""
+    """One line, without its newline. `source` is its prefix when several replicas are merged.
+
+    An `open` line goes on in the next one of the same source.
+    """
 
     time: datetime
     source: str
     text: str
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import heapq
+import re
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
+from typing import IO
 
 from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
+from pipeline_core.clusters.records import OPEN
 
 FOLLOW_SECONDS = 0.1
 IDLE_SECONDS = 1.0
+DISORDER = timedelta(seconds=2)
+"""How far records of one file may be out of order: the output streams of a container are read one after the other."""
 _BLOCK = 64 * 1024
+_OPEN = OPEN.decode()
+_RECORD = re.compile(rb"[^\n]*?Z(?P<kind>[ +])[^\n]*\n")
 
 ReplicaAttempt = tuple[int, ReplicaKey]
 """The number of a job attempt, and one of its replica attempts."""
@@ -46,7 +53,7 @@ def chosen(query: LogQuery, attempts: Iterable[ReplicaAttempt]) -> frozenset[Rep
 
 
 class LogReader:
-    """Reads a log file in whole lines, each time from where it stopped. The file need not exist yet."""
+    """Reads a log file of records, each time from where it stopped. The file need not exist yet."""
 
     def __init__(self, path: Path, source: str) -> None:
         self._path = path
@@ -55,9 +62,18 @@ class LogReader:
 
     def rest(self) -> Iterator[LogLine]:
         """What came since. No file stays open between blocks: a job may have more logs than a process may open."""
+        began: list[str] = []
+        stamp = ""
         while block := self._block():
             self._offset += len(block)
-            yield from self._parse(block)
+            for record in block.decode("utf-8", "replace").split("\n")[:-1]:
+                stamp, kind, text = _parts(record)
+                began.append(text)
+                if kind != _OPEN:
+                    yield LogLine(datetime.fromisoformat(stamp), self._source, "".join(began))
+                    began = []
+        if began:
+            yield LogLine(datetime.fromisoformat(stamp), self._source, "".join(began), open=True)
 
     def skip_to_last(self, count: int) -> None:
         """Leave out all but the last `count` lines that are there now."""
@@ -65,15 +81,24 @@ class LogReader:
             with self._path.open("rb") as file:
                 position = file.seek(0, 2)
                 data = b""
-                while position > 0 and data.count(b"\n") <= count:
-                    step = min(_BLOCK, position)
+                starts: list[int] = []
+                while position > 0 and len(starts) <= count:
+                    step = min(max(_BLOCK, len(data)), position)
                     position = file.seek(position - step)
                     data = file.read(step) + data
+                    starts = _line_starts(data, position == 0)
         except FileNotFoundError:
             return
-        lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
-        kept = sum(len(line) for line in lines[max(len(lines) - count, 0) :])
-        self._offset = position + data.rfind(b"\n") + 1 - kept
+        end = data.rfind(b"\n") + 1
+        self._offset = position + (starts[-count] if 0 < count <= len(starts) else end if count == 0 else 0)
+
+    def skip_to_time(self, moment: datetime) -> None:
+        """Leave out what was written before a time, as `place_of` finds it."""
+        try:
+            with self._path.open("rb") as file:
+                self._offset = place_of(moment, file)
+        except FileNotFoundError:
+            return
 
     def _block(self) -> bytes:
         """Whole lines; nothing when no line has ended since."""
@@ -89,10 +114,66 @@ class LogReader:
             return b""
         return data[: data.rfind(b"\n") + 1]
 
-    def _parse(self, data: bytes) -> Iterator[LogLine]:
-        for line in data.decode("utf-8", "replace").split("\n")[:-1]:
-            stamp, _, text = line.partition(" ")
-            yield LogLine(datetime.fromisoformat(stamp), self._source, text)
+
+def _parts(record: str) -> tuple[str, str, str]:
+    """Time, separator and text of a record."""
+    place = record.index("Z") + 1
+    return record[:place], record[place : place + 1], record[place + 1 :]
+
+
+def time_of(record: bytes) -> datetime:
+    """The time at the beginning of a record."""
+    return datetime.fromisoformat(record[: record.index(b"Z") + 1].decode())
+
+
+def place_of(moment: datetime, file: IO[bytes]) -> int:
+    """Where in a file of records, which are sorted by time, to begin for what was written since `moment`.
+
+    It is found by halving, and is a little too early: before it is nothing but what was written before `moment`.
+    """
+    wanted = moment - DISORDER
+    first, last = 0, file.seek(0, 2)
+    while last - first > _BLOCK:
+        middle = (first + last) // 2
+        file.seek(middle)
+        file.readline()
+        place = file.tell()
+        record = file.readline()
+        if place < last and record.endswith(b"\n") and time_of(record) < wanted:
+            first = place
+        else:
+            last = middle
+    return first
+
+
+def _line_starts(data: bytes, whole: bool) -> list[int]:
+    """Where lines begin in a part of a file that ends with a whole record; `whole`: it is the beginning of the file."""
+    starts = []
+    begins = whole
+    for record in _RECORD.finditer(data, 0 if whole else data.find(b"\n") + 1):
+        if begins:
+            starts.append(record.start())
+        begins = record["kind"] != OPEN
+    return starts
+
+
+def as_text(lines: Iterable[LogLine | None], prefix: Callable[[LogLine], str]) -> Iterator[str]:
+    """What is to be printed: each line after its prefix. An open line has no newline, until another source or its end comes.
+
+    None, where there is no line yet, becomes an empty text.
+    """
+    before: LogLine | None = None
+    for line in lines:
+        if line is None:
+            yield ""
+            continue
+        goes_on = before is not None and before.open
+        same = before is not None and before.source == line.source
+        front = "" if goes_on and same else ("\n" if goes_on else "") + prefix(line)
+        yield front + line.text + ("" if line.open else "\n")
+        before = line
+    if before is not None and before.open:
+        yield "\n"
 
 
 def read(
@@ -113,6 +194,8 @@ def read(
                 readers[path] = LogReader(path, source)
                 if first and query.tail is not None:
                     readers[path].skip_to_last(query.tail)
+                elif query.since is not None:
+                    readers[path].skip_to_time(query.since)
         lines: Iterable[LogLine] = heapq.merge(*(reader.rest() for reader in readers.values()), key=attrgetter("time"))
         if first and query.tail is not None:
             lines = deque(lines, maxlen=query.tail)

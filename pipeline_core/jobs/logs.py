@@ -10,8 +10,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.base import LogLine, LogQuery
 from pipeline_core.clusters.factory import cluster
+from pipeline_core.clusters.logs import as_text
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica
@@ -37,18 +38,20 @@ def check(session: Session, job_id: str, actor: Actor, query: LogQuery) -> None:
 def lines(job_id: str, query: LogQuery) -> Iterator[str]:
     """The lines by time, each with its newline, prefixed with `source | ` when they may come from several replicas.
 
-    A followed log ends with the job, or with the task or replica of the query; empty strings keep the connection alive.
+    A followed log ends with the job, or with the task or replica of the query; empty strings keep the connection alive. A line
+    that is still open, such as a prompt, comes without its newline.
     Raises NoSuchAttempt and ClusterUnavailable, at the first line at the latest.
     """
-    merged = None
-    for line in cluster().logs(job_id, query):
-        if line is None:
-            yield ""
-            continue
+    merged: bool | None = None
+
+    def prefix(line: LogLine) -> str:
+        nonlocal merged
         if merged is None:
             with transaction() as session:
                 merged = _sources(session, job_id, query) > 1
-        yield f"{line.source} | {line.text}\n" if merged else f"{line.text}\n"
+        return f"{line.source} | " if merged else ""
+
+    return as_text(cluster().logs(job_id, query), prefix)
 
 
 def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:

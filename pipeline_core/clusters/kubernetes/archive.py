@@ -13,16 +13,20 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import takewhile
+from datetime import datetime
+from itertools import takewhile, zip_longest
 
 from fsspec.core import url_to_fs
 
 from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.clusters.logs import DISORDER, place_of, time_of
+from pipeline_core.clusters.records import LIMIT_SENTENCE
 
 SMALL_BYTES = 8 * 1024 * 1024
 MOST_SMALL = 32
 """When there are so many small pieces of a run, they are joined into one."""
 
+_SENTENCE_BEGIN = LIMIT_SENTENCE.partition("{")[0].encode()
 _NAME = re.compile(r"(?P<place>\d\d)-(?P<container>.+)\.(?P<run>\d{4,})\.(?:log|(?P<span>\d+-\d+)\.piece)")
 
 
@@ -45,21 +49,30 @@ class RunLog:
 
 
 class Archive:
-    """The archive below `url`. Every method raises ArchiveUnavailable when that place cannot be used at present."""
+    """The archive below `url`. Every method raises ArchiveUnavailable when that place cannot be used at present.
 
-    def __init__(self, url: str) -> None:
+    Of the log of one run it keeps `limit` bytes (0: all), and then a last line that says so.
+    """
+
+    def __init__(self, url: str, limit: int = 0) -> None:
         self._files, self._root = url_to_fs(url)
+        self._limit = limit
 
     def store(self, job_id: str, log: RunLog, lines: Iterable[bytes]) -> None:
         """Store the whole log of a run that has ended, and remove its pieces."""
         with _available():
             pieces = self._pieces(job_id, log)
-            self._write(f"{self._path(job_id, log)}.log", lines)
+            self._write(f"{self._path(job_id, log)}.log", limited(lines, self._limit))
             self._remove(pieces)
 
     def add(self, job_id: str, log: RunLog, first: int, lines: Sequence[bytes]) -> None:
         """Store a piece of the log of a run that has not ended; `first` is the number of its first line, from 0."""
         with _available():
+            known = self._pieces(job_id, log)
+            if self._limit:
+                if known and self._is_cut(known[-1]):
+                    return
+                lines = [*limited(lines, self._limit, sum(map(self._files.size, known)))]
             self._write(self._piece(job_id, log, first, len(lines)), lines)
             small = list(takewhile(self._is_small, reversed(self._pieces(job_id, log))))[::-1]
             if len(small) >= MOST_SMALL:
@@ -81,12 +94,12 @@ class Archive:
                     found.setdefault(log, []).append(path)
         return {log: [path for path in paths if path.endswith(".log")] or paths for log, paths in sorted(found.items())}
 
-    def lines(self, job_id: str, log: RunLog) -> Iterator[bytes]:
-        """The lines of a run, without their newlines."""
+    def lines(self, job_id: str, log: RunLog, since: datetime | None = None) -> Iterator[bytes]:
+        """The lines of a run, without their newlines; with `since`, most of what was written before that time is left out."""
         count = 0
         while True:
             try:
-                for line in self._from(count, self.runs(job_id).get(log, ())):
+                for line in self._from(count, self.runs(job_id).get(log, ()), since):
                     count += 1
                     yield line
             except _Replaced:
@@ -106,15 +119,24 @@ class Archive:
         self._write(joined, lines)
         self._remove(path for path in pieces if path != joined)
 
-    def _from(self, number: int, paths: Iterable[str]) -> Iterator[bytes]:
-        """The lines of these files, from this one on. Raises _Replaced."""
-        for path in paths:
+    def _from(self, number: int, paths: Sequence[str], since: datetime | None = None) -> Iterator[bytes]:
+        """The lines of these files, from this one on, or those since a time. Raises _Replaced."""
+        for path, following in zip_longest(paths, paths[1:]):
+            if since is not None and following is not None and self._begins_before(following, since):
+                continue
+            if since is not None and number == 0 and path.endswith(".log"):
+                yield from self._read(path, since)
+                return
             for place, line in enumerate(self._read(path), _first(path)):
                 if place >= number:
                     number = place + 1
                     yield line
 
-    def _read(self, path: str) -> Iterator[bytes]:
+    def _begins_before(self, path: str, moment: datetime) -> bool:
+        first = next(self._read(path), None)
+        return first is not None and time_of(first) < moment - DISORDER
+
+    def _read(self, path: str, since: datetime | None = None) -> Iterator[bytes]:
         """Raises _Replaced when another process has replaced the file."""
         with _available():
             try:
@@ -122,8 +144,15 @@ class Archive:
             except FileNotFoundError as error:
                 raise _Replaced from error
             with file:
+                if since is not None:
+                    file.seek(place_of(since, file))
                 for line in file:
                     yield line.removesuffix(b"\n")
+
+    def _is_cut(self, path: str) -> bool:
+        """Whether the log of which this is the last piece was cut there."""
+        end = self._files.tail(path, len(LIMIT_SENTENCE) + 100).splitlines()
+        return bool(end) and _is_sentence(end[-1])
 
     def _write(self, path: str, lines: Iterable[bytes]) -> None:
         """Write a file, which gets its name once it is complete."""
@@ -162,6 +191,22 @@ class Archive:
 
     def _path(self, job_id: str, log: RunLog) -> str:
         return f"{self._root}/{job_id}/{log.name}"
+
+
+def limited(lines: Iterable[bytes], limit: int, size: int = 0) -> Iterator[bytes]:
+    """The lines as far as they have at most `limit` bytes (0: no limit), then one that says so; `size` bytes came before."""
+    for line in lines:
+        size += len(line) + 1
+        if 0 < limit < size and not _is_sentence(line):
+            yield line.partition(b" ")[0] + b" " + LIMIT_SENTENCE.format(limit=limit).encode()
+            return
+        yield line
+        if _is_sentence(line):
+            return
+
+
+def _is_sentence(line: bytes) -> bool:
+    return line.partition(b" ")[2].startswith(_SENTENCE_BEGIN)
 
 
 class _Replaced(Exception):

@@ -284,7 +284,9 @@ def from_settings(settings: Settings) -> KubernetesCluster:
     return KubernetesCluster(
         settings.cluster_name,
         connect(settings.kubeconfig, settings.kube_context),
-        Archive(settings.archive_url or str((settings.data_dir / "archive").absolute())),
+        Archive(
+            settings.archive_url or str((settings.data_dir / "archive").absolute()), limit=settings.log_limit_bytes
+        ),
         namespaces=settings.namespaces,
         limits=WaitLimits(timedelta(seconds=settings.pending_timeout), timedelta(seconds=settings.scheduling_timeout)),
         grace_seconds=settings.stop_grace_seconds,

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -74,9 +75,9 @@ class _Source:
         if tail is not None:
             self._resume.begin(began)
 
-    def copy_archived(self, archive: Archive, job_id: str, log: RunLog) -> None:
+    def copy_archived(self, archive: Archive, job_id: str, log: RunLog, since: datetime | None) -> None:
         """Copy what the archive has of one run of the container."""
-        self._write(self._resume.new(archive.lines(job_id, log)))
+        self._write(self._resume.new(archive.lines(job_id, log, since)))
 
     def _write(self, lines: Iterable[bytes]) -> None:
         with self.path.open("ab") as file:
@@ -180,7 +181,9 @@ class _Sources:
         """Copy a run from the archive; again when it has other files there than before."""
         if self._copied.get(log) != files:
             self._copied[log] = files
-            self._source(log.pod, log.container, key, many).copy_archived(self._archive, self._job_id, log)
+            self._source(log.pod, log.container, key, many).copy_archived(
+                self._archive, self._job_id, log, self._query.since
+            )
 
     def _source(self, pod: str, container: str, key: ReplicaKey, many: bool) -> _Source:
         name = f"{key.role}-{key.index}" + (f"/{container}" if many else "")

@@ -45,19 +45,21 @@ class LocalCluster:
     """Runs replicas as processes of this machine; `root` is the directory of everything that belongs to the cluster.
 
     `slots` is how many replicas run at a time over all jobs, 0 without a limit; `grace_seconds` how long a replica may
-    take to end after SIGTERM unless its pod says otherwise. All state is in files: any number of processes may use the
+    take to end after SIGTERM unless its pod says otherwise; `log_limit` how many bytes the log of a container may have, 0
+    without a limit. All state is in files: any number of processes may use the
     same root.
     """
 
     platform = "local"
 
-    def __init__(self, name: str, root: Path, *, slots: int, grace_seconds: float) -> None:
+    def __init__(self, name: str, root: Path, *, slots: int, grace_seconds: float, log_limit: int = 0) -> None:
         self.name = name
         self._root = root.absolute()
         self._jobs = self._root / "jobs"
         self._live = self._root / "live"
         self._slots = slots
         self._grace_seconds = grace_seconds
+        self._log_limit = log_limit
 
     def launch(self, request: LaunchRequest) -> Observation:
         with _os_errors():
@@ -196,6 +198,7 @@ class LocalCluster:
             slots=self._slots,
             grace_seconds=self._grace_seconds,
             instance=instance,
+            log_limit=self._log_limit,
             cgroups=place,
             cgroup_problem=cgroup_problem,
         )
@@ -244,6 +247,7 @@ def from_settings(settings: Settings) -> LocalCluster:
         settings.data_dir / "cluster",
         slots=settings.local_slots,
         grace_seconds=settings.stop_grace_seconds,
+        log_limit=settings.log_limit_bytes,
     )
 
 

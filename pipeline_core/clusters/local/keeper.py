@@ -124,7 +124,8 @@ class Keeper:
         self._pump_until_over([container for container in main if container.counts])
 
     def _begin(self, plan: Mapping[str, Any]) -> StartedContainer:
-        container = StartedContainer(plan, LogFile(self._files.at("logs", f"{self._key}.{plan['name']}.log")))
+        path = self._files.at("logs", f"{self._key}.{plan['name']}.log")
+        container = StartedContainer(plan, LogFile(path, self._plan["logLimit"]))
         self._containers.append(container)
         self._start(container)
         return container
@@ -219,7 +220,7 @@ class Keeper:
             *(container.pipe for container in self._containers if container.pipe >= 0),
         ]:
             poll.register(fd, select.POLLIN)
-        times = [until]
+        times = [until, *(container.log.due for container in self._containers)]
         if listening:
             times += [self._deadline, *(container.restart_at for container in self._containers)]
         nearest = min((moment for moment in times if moment is not None), default=None)
@@ -228,6 +229,7 @@ class Keeper:
         for container in self._containers:
             if container.pipe in ready:
                 self._read(container)
+            container.log.write_open()
         if self._wake in ready:
             os.read(self._wake, 4096)
             self._reap()

@@ -28,9 +28,9 @@ from pipeline_core.taskset.document import counting, replica_count
 
 LEAST_QUOTA_MICROSECONDS = 1000
 """The smallest CPU time that the kernel takes as a limit."""
-GREATEST_QUOTA_MICROSECONDS = 2**44 - 1
+GREATEST_QUOTA_MICROSECONDS = Decimal(2**44 - 1)
 """The greatest one."""
-GREATEST_MEMORY = 2**63 - 1
+GREATEST_MEMORY = Decimal(2**63 - 1)
 """Bytes; Kubernetes reads a greater quantity as this one."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,13 +51,15 @@ def make_plan(
     slots: int,
     grace_seconds: float,
     instance: str,
+    log_limit: int = 0,
     cgroups: Place | None = None,
     cgroup_problem: str = "",
 ) -> dict[str, Any]:
     """The plan of one attempt, as JSON.
 
     `slots` is how many replicas run at a time, 0 without a limit; `grace_seconds` is the default grace time of pods;
-    `cgroup_problem` is why there are no control groups. Raises ClusterError, with the path of the wrong field.
+    `log_limit` is how many bytes the log of a container may have, 0 without a limit; `cgroup_problem` is why there are no
+    control groups. Raises ClusterError, with the path of the wrong field.
     """
     if not is_job_id(request.job_id):
         raise refuse("metadata.name", f'"{request.job_id}" cannot be the name of a directory')
@@ -83,6 +85,7 @@ def make_plan(
         "instance": instance,
         "apiVersion": request.taskset.get("apiVersion", ""),
         "deadline": spec.get("activeDeadlineSeconds"),
+        "logLimit": log_limit,
         "root": str(root),
         "cgroups": cgroups,
         "base": {"PATH": os.environ.get("PATH") or DEFAULT_PATH, "LANG": os.environ.get("LANG") or "C.UTF-8"},

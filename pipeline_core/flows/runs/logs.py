@@ -7,15 +7,15 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
-from pipeline_core.clusters.base import LogQuery
+from pipeline_core.clusters.base import LogLine, LogQuery
 from pipeline_core.clusters.factory import cluster
+from pipeline_core.clusters.logs import as_text
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, RunRow, TaskAttempt, TaskRunRow
@@ -35,13 +35,7 @@ MAX_FOLLOWED_JOBS = 32
 _ONLY_REPLICA = f"{CONTAINER}-0"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    time: datetime
-    text: str
-
-
-LineQueue = queue.Queue[_Line | PipelineError]
+LineQueue = queue.Queue[LogLine | PipelineError]
 
 
 def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
@@ -74,21 +68,21 @@ def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
     keeps the connection alive. Raises ClusterUnavailable.
     """
     found = _followed(run_id, task, query) if query.follow else _merged_logs(run_id, task, query)
-    return (f"{line.text}\n" if line else "" for line in found)
+    return as_text(found, lambda line: f"{line.source} | " if line.source else "")
 
 
-def _merged_logs(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line]:
+def _merged_logs(run_id: str, task: str | None, query: LogQuery) -> Iterator[LogLine]:
     jobs, _, _ = _jobs(run_id, task)
     merged = _merge([_lines(job_id, name, task is None, query) for job_id, name in jobs.items()])
     # `tail` lines of each job were read; only the last of all these are wanted.
     return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
 
 
-def _merge(of_jobs: Iterable[Iterator[_Line | None]]) -> Iterator[_Line]:
+def _merge(of_jobs: Iterable[Iterator[LogLine | None]]) -> Iterator[LogLine]:
     return heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
 
 
-def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line | None]:
+def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[LogLine | None]:
     """Lines in order: a job that starts after another one has ended is read after all lines of that one."""
     received: LineQueue = queue.Queue(maxsize=1000)
     stop = threading.Event()
@@ -126,7 +120,7 @@ def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[_Line 
         stop.set()
 
 
-def _drain(received: LineQueue, seconds: float) -> Iterator[_Line]:
+def _drain(received: LineQueue, seconds: float) -> Iterator[LogLine]:
     """The received lines, until none has come for so long. Raises the error of a reader."""
     while True:
         try:
@@ -138,7 +132,7 @@ def _drain(received: LineQueue, seconds: float) -> Iterator[_Line]:
         yield item
 
 
-def _read_into(lines: Iterator[_Line | None], received: LineQueue, stop: threading.Event) -> None:
+def _read_into(lines: Iterator[LogLine | None], received: LineQueue, stop: threading.Event) -> None:
     try:
         for line in lines:
             if stop.is_set():
@@ -149,7 +143,7 @@ def _read_into(lines: Iterator[_Line | None], received: LineQueue, stop: threadi
         _put(error, received, stop)
 
 
-def _put(item: _Line | PipelineError, received: LineQueue, stop: threading.Event) -> None:
+def _put(item: LogLine | PipelineError, received: LineQueue, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             received.put(item, timeout=POLL_SECONDS)
@@ -158,14 +152,13 @@ def _put(item: _Line | PipelineError, received: LineQueue, stop: threading.Event
             pass
 
 
-def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[_Line | None]:
+def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[LogLine | None]:
     for line in cluster().logs(job_id, query):
         if line is None:
             yield None
             continue
         source = "" if line.source == _ONLY_REPLICA else line.source
-        prefix = "/".join(filter(None, (name if prefixed else "", source)))
-        yield _Line(line.time, f"{prefix} | {line.text}" if prefix else line.text)
+        yield replace(line, source="/".join(filter(None, (name if prefixed else "", source))))
 
 
 def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], bool]:

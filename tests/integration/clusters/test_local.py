@@ -365,6 +365,34 @@ def test_nothing_of_the_services_own_settings_reaches_a_replica(
     }
 
 
+def test_an_open_line_is_shown_while_it_grows(local: LocalCluster) -> None:
+    local.launch(script_request("job", f"printf '\\r1/3\\r2/3'; {FOREVER}"))
+    line = next(filter(None, local.logs("job", LogQuery(follow=True))))
+    assert (line.text, line.open) == ("\r1/3\r2/3", True)
+    local.delete("job")
+    ended(local, "job")
+    assert [(one.text, one.open) for one in local.logs("job", LogQuery()) if one] == [("\r1/3\r2/3", False)]
+
+
+def test_a_log_is_cut_at_the_limit(root: Path) -> None:
+    small = LocalCluster("small", root, slots=4, grace_seconds=0.5, log_limit=100_000)
+    small.launch(script_request("job", "seq 1 100000; echo end >&2; exit 3"))
+    (replica,) = ended(small, "job").replicas
+    found = texts(small, "job")
+    assert found[0] == "1"
+    assert "limit of 100000 bytes" in found[-1]
+    assert replica.diagnostics.endswith("100000\nend")
+
+
+def test_a_deadline_far_away_is_waited_for(local: LocalCluster) -> None:
+    seconds = 2**31 - 1
+    pod = role("worker", container("sleep 0.1"))
+    pod["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    local.launch(launch_request("job", pod, activeDeadlineSeconds=seconds))
+    (replica,) = ended(local, "job").replicas
+    assert replica.state is ReplicaState.SUCCEEDED
+
+
 def test_each_replica_has_a_working_directory_of_its_own(local: LocalCluster, root: Path, tmp_path: Path) -> None:
     local.launch(
         launch_request(

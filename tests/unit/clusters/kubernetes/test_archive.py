@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes import archive as archives
 from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
+from pipeline_core.clusters.records import LIMIT_SENTENCE
 
 MAIN = RunLog("pod", 1, "main", 0)
 
@@ -111,3 +113,38 @@ def test_an_archive_that_cannot_be_written_is_unavailable(tmp_path: Path) -> Non
     (tmp_path / "archive").write_text("not a directory")
     with pytest.raises(ArchiveUnavailable, match="archive"):
         Archive(f"{tmp_path}/archive").store("j1", MAIN, [])
+
+
+def test_a_log_is_cut_at_the_limit_and_says_so_once(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path), limit=80)
+    log = lines("01", "02", "03", "04", "05")
+    cut = [*log[:2], b"2026-03-01T12:00:03Z " + LIMIT_SENTENCE.format(limit=80).encode()]
+    archive.add("j1", MAIN, 0, log[:2])
+    archive.add("j1", MAIN, 2, log[2:4])
+    archive.add("j1", MAIN, 4, log[4:])
+    assert stored(archive, "j1", MAIN) == cut
+    archive.store("j1", MAIN, [*archive.lines("j1", MAIN), *log[3:]])
+    assert stored(archive, "j1", MAIN) == cut
+    archive.store("j1", MAIN, log)
+    assert stored(archive, "j1", MAIN) == cut
+
+
+def test_a_log_within_the_limit_is_kept_whole(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path), limit=56)
+    archive.store("j1", MAIN, lines("01", "02"))
+    assert stored(archive, "j1", MAIN) == lines("01", "02")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_was_written_long_before_is_left_out(tmp_path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline_core.clusters.logs._BLOCK", 64)
+    archive = Archive(str(tmp_path))
+    log = lines(*(f"{second:02}" for second in range(60)))
+    if whole:
+        archive.store("j1", MAIN, log)
+    else:
+        for first in range(0, 60, 10):
+            archive.add("j1", MAIN, first, log[first : first + 10])
+    found = list(archive.lines("j1", MAIN, datetime(2026, 3, 1, 12, 0, 55, tzinfo=UTC)))
+    assert log[55:] == found[-5:]
+    assert len(found) <= 20
