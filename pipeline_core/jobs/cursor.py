@@ -29,6 +29,7 @@ from pipeline_core.stages.names import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import (
     Advance,
     ClaimedStep,
+    Crash,
     Fail,
     Launched,
     Outcome,
@@ -262,7 +263,7 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outco
             lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=step.header)
         case Fail(), _:
             lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=step.header)
-        case Postpone(), _:
+        case Postpone() | Crash(), _:
             _postpone(session, job, outcome)
         case Launched(), _:
             _launched(session, job, step, outcome)
@@ -295,22 +296,13 @@ def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) ->
     lifecycle.transition(session, job, JobState.SUSPENDED, reason=outcome.reason, header=step.header, moment=moment)
 
 
-def _postpone(session: Session, job: Job, outcome: Postpone) -> None:
+def _postpone(session: Session, job: Job, outcome: Postpone | Crash) -> None:
     job.reason = outcome.reason
     due = now() + timedelta(seconds=outcome.seconds)
-    session.execute(
-        update(_STEP)
-        .where(_STEP.c.job_id == job.id)
-        .values(
-            due_at=due,
-            not_before=due,
-            publish_count=0,
-            claim_count=0,
-            lease_owner=None,
-            lease_until=None,
-            unreachable=_write_unreachable(outcome.unreachable),
-        )
-    )
+    released = {"due_at": due, "not_before": due, "publish_count": 0, "lease_owner": None, "lease_until": None}
+    if isinstance(outcome, Postpone):
+        released |= {"claim_count": 0, "unreachable": _write_unreachable(outcome.unreachable)}
+    session.execute(update(_STEP).where(_STEP.c.job_id == job.id).values(released))
 
 
 def _launched(session: Session, job: Job, step: ClaimedStep, outcome: Launched) -> None:

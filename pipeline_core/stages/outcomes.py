@@ -139,10 +139,18 @@ class Postpone:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Crash:
+    """The stage ended with an unexpected exception: the step is due again after `seconds`, and its claims still count."""
+
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Launched:
     """The TaskSet is in the cluster; `observation` is its first."""
 
     observation: Observation
 
 
-Outcome = Advance | Suspend | Stop | Fail | Postpone | Launched
+Outcome = Advance | Suspend | Stop | Fail | Postpone | Crash | Launched

@@ -22,13 +22,16 @@ from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
 from pipeline_core.stages.names import STAGES, Stage
-from pipeline_core.stages.outcomes import ClaimedStep, Fail, Outcome, Postpone
+from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, Outcome, Postpone
 from workers import chain
 from workers.app import app
 from workers.lease_renewal import renewing
 from workers.names import stage_task
 
 log = structlog.get_logger(__name__)
+
+CRASH_PAUSE = 5.0
+"""Seconds until a stage is retried that ended with an unexpected exception."""
 
 RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
     Stage.TRANSLATE: translate.run,
@@ -52,10 +55,16 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
             case NotOwner():
                 raise Ignore
         structlog.contextvars.bind_contextvars(request_id=step.request_id)
-        with renewing(step):
-            failpoints.reach(Point.STAGE_CLAIMED, stage, step.name)
-            result = outcome(step)
-        progress = cursor.finish(step, result)
+        try:
+            with renewing(step):
+                failpoints.reach(Point.STAGE_CLAIMED, stage, step.name)
+                result = outcome(step)
+            progress = cursor.finish(step, result)
+        except (Unavailable, LeaseLost, SoftTimeLimitExceeded):
+            raise
+        except Exception as error:  # noqa: BLE001 - `crashed` logs it
+            result = crashed(step, error)
+            progress = cursor.finish(step, result)
         failpoints.reach(Point.STAGE_FINISHED, stage, step.name)
     except Unavailable as error:
         # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
@@ -102,6 +111,21 @@ def outcome(step: ClaimedStep) -> Outcome:
         return result
     except SoftTimeLimitExceeded:
         return Postpone(reason=f"The stage {step.stage} ran out of time and will be retried.", seconds=5.0)
+
+
+def crashed(step: ClaimedStep, error: Exception) -> Crash | Fail:
+    """Log an unexpected exception, and fail the job when the stage has been begun PIPELINE_MAX_CLAIMS times.
+
+    The reason has the exception's type, and an ID with which its traceback is found in the log; never its text, which may
+    have secrets.
+    """
+    error_id = uuid.uuid4().hex[:12]
+    log.exception("stage ended with an unexpected error", error_id=error_id, claims=step.claim_count)
+    what = f"an unexpected error, {type(error).__name__}; the worker's log has it with error_id {error_id}"
+    if step.claim_count >= settings().max_claims:
+        times = f"{step.claim_count} times, the last time with" if step.claim_count > 1 else "with"
+        return Fail(trail=(), reason=f"The stage {step.stage} failed {times} {what}.")
+    return Crash(reason=f"The stage {step.stage} failed with {what}. It will be retried.", seconds=CRASH_PAUSE)
 
 
 for _stage in STAGES:
