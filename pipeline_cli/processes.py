@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from pipeline_core.clusters.factory import make
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
@@ -20,6 +21,14 @@ from workers import names, processes
 def _checked_settings() -> Settings:
     try:
         return settings()
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
+
+
+def _check_cluster() -> None:
+    """End with exit code 2 when the settings suffice for no cluster. Does not ask the cluster: it may be back later."""
+    try:
+        make()
     except ConfigurationError as error:
         raise click.UsageError(error.message) from error
 
@@ -44,6 +53,8 @@ def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | Non
     if stages and kind != "stages":
         raise click.UsageError(f"--stage is for the kind stages, not for {kind}")
     _checked_settings()
+    if kind != "hooks":
+        _check_cluster()
     queues = [names.stage_queue(stage) for stage in STAGES if str(stage) in stages]
     _become(processes.worker(kind, name=name, queues=queues, concurrency=concurrency or 0))
 
@@ -52,7 +63,9 @@ def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | Non
 @click.option("--bind", default="127.0.0.1:8080", show_default=True, help="HOST:PORT to listen on.")
 def api(bind: str) -> None:
     """Run the REST API."""
-    _become(processes.api(bind, log_followers=_checked_settings().log_followers))
+    followers = _checked_settings().log_followers
+    _check_cluster()
+    _become(processes.api(bind, log_followers=followers))
 
 
 @click.command()
@@ -78,4 +91,5 @@ def watch() -> None:
     Of several, one watches and the others wait.
     """
     _checked_settings()
+    _check_cluster()
     _become(processes.watcher())

@@ -322,6 +322,8 @@ def status(payload: Record) -> Iterator[Any]:
             "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
             "unacknowledged": payload["unacknowledged"] or None,
             "clean-ups": payload["cleanups"] or None,
+            "cluster": cluster_health(payload["cluster"]),
+            "watcher": ago(payload["cluster"]["reportAgeSeconds"]),
             "beat": ago(payload["beatHeartbeatAgeSeconds"]),
             "queue probe": ago(max((one["ageSeconds"] for one in payload["queueProbes"]), default=None)),
         }
@@ -349,6 +351,14 @@ def status(payload: Record) -> Iterator[Any]:
                 for one in plugins
             ],
         )
+
+
+def cluster_health(cluster: Record) -> str:
+    """The cluster's name, and whether it can be used."""
+    state = (
+        "can be used" if cluster["usable"] else f"cannot be used: {cluster['problem'] or 'no watcher has reported yet'}"
+    )
+    return plain(f"{cluster['name']} {state}")
 
 
 def by_stage_and_condition(steps: Sequence[Record]) -> Counter[str]:

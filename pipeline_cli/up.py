@@ -14,7 +14,8 @@ from sqlalchemy.exc import OperationalError
 from pipeline_core import runtime
 from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.auth.tokens import check_startup
-from pipeline_core.clusters.factory import cluster
+from pipeline_core.clusters.base import ClusterDenied, ClusterUnavailable
+from pipeline_core.clusters.factory import cluster, make
 from pipeline_core.clusters.local.launcher import shortcomings
 from pipeline_core.common.redis import error_of
 from pipeline_core.database import transaction
@@ -80,6 +81,7 @@ def up(
     try:
         if flower_too:
             flower.check()
+        _check_cluster(console)
         # The port is bound first, so that a failed start creates no data directory.
         with closing(Listener(host, port)) as listener, DataDirectory(data_dir or settings().data_dir) as data:
             if data.reaped:
@@ -179,6 +181,19 @@ def _prepare() -> None:
         check_startup(session)
     if error := error_of(settings().redis_url, seconds=5):
         raise StartFailed(f"Redis cannot be used: {error}") from error
+
+
+def _check_cluster(console: Console) -> None:
+    """Raises ConfigurationError when the settings suffice for no cluster, or the cluster refuses the service. One that cannot be
+    reached may be back later: then only says so.
+    """
+    name = settings().cluster_name
+    try:
+        make().check()
+    except ClusterDenied as error:
+        raise ConfigurationError(f"The cluster {name} cannot be used: {error.message}") from error
+    except ClusterUnavailable as error:
+        console.print(escape(f"The cluster {name} cannot be used at present, so jobs will wait: {error.message}"))
 
 
 def _migrate(url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
-from api.schemas.operations import Rotated, Status, Version
+from api.schemas.operations import Ready, Rotated, Status, Version
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import Unavailable
@@ -27,13 +27,17 @@ def healthz(call: Call) -> None:
     """Whether the process runs (liveness)"""
 
 
-@blueprint.operation("GET", "/readyz", needs=None)
-def readyz(call: Call) -> None:
-    """Whether the database, its schema and Redis can be used (readiness)"""
+@blueprint.operation("GET", "/readyz", needs=None, payload=Ready, example={"cluster": ""})
+def readyz(call: Call) -> Any:
+    """Whether the database, its schema and Redis can be used (readiness)
+
+    A cluster that cannot be used is named, and is no reason for 503: jobs are accepted, and wait for it.
+    """
     if missing := readiness.missing():
         not_ready = Unavailable("Not ready: " + "; ".join(f"{name}: {text}" for name, text in missing.items()) + ".")
         not_ready.errors = {name: [text] for name, text in missing.items()}
         raise not_ready
+    return {"cluster": readiness.cluster_problem()}
 
 
 @blueprint.operation("GET", "/v1/version", needs=None, payload=Version, example={"version": "0.1.0", "api": "v1"})

@@ -71,6 +71,30 @@ class Worker(Schema):
     heartbeatAgeSeconds = _seconds("Since its last heartbeat.")
 
 
+class Ready(Schema):
+    """That requests can be served."""
+
+    cluster = fields.String(
+        required=True,
+        metadata={
+            "description": "Why the cluster cannot be used, and since when; empty when it can. Jobs wait for it."
+        },
+    )
+
+
+class ClusterHealth(Schema):
+    """What the watcher reports of the cluster."""
+
+    name = fields.String(required=True)
+    usable = fields.Boolean(required=True, metadata={"description": "By the last report; false before the first."})
+    problem = fields.String(required=True, metadata={"description": "Why it cannot be used; empty when it can."})
+    since = fields.DateTime(
+        required=True, allow_none=True, metadata={"description": "When the problem began; null without one."}
+    )
+    reportAgeSeconds = _seconds("Since the watcher's last report; null before its first.", allow_none=True)
+    lagSeconds = _seconds("How long ago the watcher saw the oldest change that it has not written yet.")
+
+
 class Status(Schema):
     """The state of the service."""
 
@@ -117,6 +141,7 @@ class Status(Schema):
     plugins = fields.List(fields.Nested(PluginCircuit), required=True)
     workers = fields.List(fields.Nested(Worker), required=True)
     beatHeartbeatAgeSeconds = _seconds("Since beat's last heartbeat; null before its first.", allow_none=True)
+    cluster = fields.Nested(ClusterHealth, required=True)
     queueProbes = fields.List(fields.Nested(QueueProbe), required=True)
 
 

@@ -25,6 +25,10 @@ class ClusterUnavailable(PipelineError):
     """The cluster cannot be used at present; repeating later may help."""
 
 
+class ClusterDenied(ClusterUnavailable):
+    """The cluster refuses the service's credentials, or grants it too few rights, until somebody changes that."""
+
+
 class StillEnding(ClusterUnavailable):
     """Objects of an earlier attempt are still ending in the cluster; the next attempt has to wait for that."""
 
@@ -177,6 +181,9 @@ class Cluster(Protocol):
     name: str
     platform: str
 
+    def check(self) -> None:
+        """Raises ClusterUnavailable when the cluster cannot be reached, ClusterDenied when it refuses the service."""
+
     def launch(self, request: LaunchRequest) -> Observation:
         """Make sure that the requested replicas exist; returns their states.
 
@@ -197,6 +204,9 @@ class Cluster(Protocol):
         Starts with all jobs that the cluster has. Yields an empty collection at intervals when nothing changes. May repeat
         an ID and may miss a change: the caller also has to observe at intervals. Raises ClusterUnavailable.
         """
+
+    def watch_lag(self) -> float:
+        """How many seconds ago the watch of this process saw the oldest change that it has not yielded yet; 0 without one."""
 
     def cached_observation(self, job_id: str) -> Observation | None:
         """What the watch of this process has seen of a job; None when that is not enough, and the job has to be observed.

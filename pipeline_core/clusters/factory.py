@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pipeline_core.clusters.base import Cluster
+from pipeline_core.clusters.base import Cluster, ClusterUnavailable
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
@@ -25,8 +25,16 @@ DRIVERS = {
 def cluster() -> Cluster:
     """The driver that PIPELINE_CLUSTER_DRIVER names.
 
-    Raises ConfigurationError when there is no such driver, or the settings do not suffice for it.
+    Raises ClusterUnavailable when the settings do not suffice for it now: a file that they name may be there later.
     """
+    try:
+        return make()
+    except ConfigurationError as error:
+        raise ClusterUnavailable(error.message) from error
+
+
+def make() -> Cluster:
+    """A new driver by the settings. Raises ConfigurationError when there is no such driver, or they do not suffice for it."""
     driver = settings().cluster_driver
     if driver not in DRIVERS:
         raise ConfigurationError(f'PIPELINE_CLUSTER_DRIVER is "{driver}": use local, kubernetes or null')

@@ -30,6 +30,9 @@ class NullCluster:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def check(self) -> None:
+        pass
+
     def launch(self, request: LaunchRequest) -> Observation:
         moment = now()
         replicas = tuple(
@@ -53,6 +56,9 @@ class NullCluster:
         while not stop.is_set():
             yield ()
             stop.wait(IDLE_SECONDS)
+
+    def watch_lag(self) -> float:
+        return 0.0
 
     def cached_observation(self, job_id: str) -> Observation | None:
         return None

@@ -38,6 +38,10 @@ class Metric(StrEnum):
     """What ticks found to do: the task's name."""
     DELIVERY_ATTEMPTS = "delivery_attempts"
     """Attempts of deliveries: the delivery's status after the attempt."""
+    CLUSTER_ERRORS = "cluster_errors"
+    """Requests that the cluster did not serve: the HTTP status, or `unreachable`."""
+    WATCH_LISTS = "watch_lists"
+    """How often the watch has listed all pods: the namespace."""
 
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

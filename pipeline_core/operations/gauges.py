@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 from pipeline_core.metrics.totals import Histogram, Labels, Metric, Totals
 from pipeline_core.operations import heartbeats
+from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.stages.names import STAGES
@@ -81,7 +82,36 @@ def of_status(status: Status) -> Iterator[Family]:
         _one({key: waiting.oldest_seconds for key, waiting in status.deliveries.items()}),
     )
     yield from _heartbeats(status)
+    yield from _cluster(status.cluster)
     yield from _in_redis(status)
+
+
+def _cluster(cluster: ClusterHealth) -> Iterator[Family]:
+    usable = {} if cluster.report_age_seconds is None else {cluster.name: float(not cluster.problem)}
+    yield Family(
+        "pipeline_cluster_up",
+        "1 when the watcher's last report says that the cluster can be used; missing before the first.",
+        ("cluster",),
+        _one(usable),
+    )
+    yield Family(
+        "pipeline_cluster_problem_seconds",
+        "For how long the cluster could not be used; 0 when it can.",
+        ("cluster",),
+        _one({cluster.name: cluster.problem_seconds}),
+    )
+    yield Family(
+        "pipeline_watcher_report_age_seconds",
+        "Time since the watcher's last report; +Inf before its first.",
+        (),
+        _only(float("inf") if cluster.report_age_seconds is None else cluster.report_age_seconds),
+    )
+    yield Family(
+        "pipeline_watcher_lag_seconds",
+        "How long ago the watcher saw the oldest change that it has not written yet.",
+        (),
+        _only(cluster.lag_seconds),
+    )
 
 
 def _steps(status: Status) -> Iterator[Family]:
@@ -205,6 +235,21 @@ def of_totals(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
         "Attempts of deliveries, by the status that each was left in." + note,
         ("status",),
         _float(totals.counts(Metric.DELIVERY_ATTEMPTS)),
+        Kind.COUNTER,
+    )
+
+    yield Family(
+        "pipeline_cluster_errors_total",
+        "Requests that the cluster did not serve, by HTTP status or `unreachable`." + note,
+        ("error",),
+        _float(totals.counts(Metric.CLUSTER_ERRORS)),
+        Kind.COUNTER,
+    )
+    yield Family(
+        "pipeline_watch_lists_total",
+        "How often the watch has listed all pods of a namespace, by namespace." + note,
+        ("namespace",),
+        _float(totals.counts(Metric.WATCH_LISTS)),
         Kind.COUNTER,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline_core.operations import heartbeats
+from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.settings import Settings
@@ -15,6 +16,8 @@ QUEUE_PROBE_SECONDS = 120.0
 WORKER_HEARTBEAT_SECONDS = 120.0
 PROBE_EVERY_SECONDS = 15.0
 """How often a probe is sent through each queue that is not long."""
+WATCHER_REPORT_SECONDS = 60.0
+WATCHER_LAG_SECONDS = 60.0
 STEP_LAG_SECONDS = 60.0
 STEP_WAITING_SECONDS = 60.0
 DELIVERY_LAG_SECONDS = 300.0
@@ -24,7 +27,12 @@ STALE_RECONCILES = 4.0
 
 def problems(status: Status, limits: Settings) -> list[str]:
     """All problems, causes before consequences; empty when there are none."""
-    return [*_process_problems(status), *_step_problems(status), *_other_problems(status, limits)]
+    return [
+        *_process_problems(status),
+        *_cluster_problems(status.cluster),
+        *_step_problems(status),
+        *_other_problems(status, limits),
+    ]
 
 
 def payload(now: Status, limits: Settings) -> dict[str, Any]:
@@ -66,6 +74,14 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
         ],
         "workers": [{"worker": worker, "heartbeatAgeSeconds": age} for worker, age in now.worker_ages().items()],
         "beatHeartbeatAgeSeconds": now.heartbeat_ages.get(heartbeats.BEAT),
+        "cluster": {
+            "name": now.cluster.name,
+            "usable": now.cluster.report_age_seconds is not None and not now.cluster.problem,
+            "problem": now.cluster.problem,
+            "since": now.cluster.since,
+            "reportAgeSeconds": now.cluster.report_age_seconds,
+            "lagSeconds": now.cluster.lag_seconds,
+        },
         "queueProbes": [{"queue": queue, "ageSeconds": age} for queue, age in now.queue_probe_ages().items()],
     }
 
@@ -86,6 +102,20 @@ def _process_problems(status: Status) -> Iterator[str]:
     for worker, age in status.worker_ages().items():
         if age > WORKER_HEARTBEAT_SECONDS:
             yield f"The worker {worker} has sent no heartbeat for {age:.0f} s."
+
+
+def _cluster_problems(cluster: ClusterHealth) -> Iterator[str]:
+    if cluster.report_age_seconds is None:
+        yield f"No watcher has reported on the cluster {cluster.name} yet."
+    elif cluster.report_age_seconds > WATCHER_REPORT_SECONDS:
+        yield (
+            f"The watcher has not reported on the cluster {cluster.name} for {cluster.report_age_seconds:.0f} s: what "
+            "changes there is seen late."
+        )
+    if cluster.problem:
+        yield cluster.sentence
+    if cluster.lag_seconds > WATCHER_LAG_SECONDS:
+        yield f"The watcher is {cluster.lag_seconds:.0f} s behind what changes in the cluster {cluster.name}."
 
 
 def _why_late(status: Status, queue: str, age: float) -> str:

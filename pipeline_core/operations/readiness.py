@@ -7,12 +7,19 @@ from collections.abc import Callable, Mapping
 from pipeline_core.common.redis import answers
 from pipeline_core.database import migrate, transaction
 from pipeline_core.errors import PipelineError
+from pipeline_core.operations import cluster_health
 from pipeline_core.settings import settings
 
 
 def missing() -> dict[str, str]:
     """The dependencies that are not ready (`database`, `redis`), each with what is wrong; empty when all are."""
     return {name: problem for name, check in _CHECKS.items() if (problem := check())}
+
+
+def cluster_problem() -> str:
+    """Why the cluster cannot be used, and since when, by the watcher's last report; empty when it can. Raises Unavailable."""
+    with transaction() as session:
+        return cluster_health.read(session, settings().cluster_name).sentence
 
 
 def _database() -> str | None:

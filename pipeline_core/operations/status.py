@@ -31,10 +31,12 @@ from pipeline_core.database.models import (
     Step,
 )
 from pipeline_core.flows.states import RunState
-from pipeline_core.operations import heartbeats, queue_probes
+from pipeline_core.operations import cluster_health, heartbeats, queue_probes
+from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.guard import PluginHealth
 from pipeline_core.runtime import part
+from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 
@@ -85,7 +87,8 @@ class Queues:
 class Status:
     """`live` counts jobs by state and stage, `ended` by state. `lag_seconds` is how long the most overdue step has been
     overdue, `observation_age_seconds` the age of the oldest last observation of a launched job. `runs` counts runs of flows by
-    state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table.
+    state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table. `cluster`
+    is what the watcher reports.
     `plugins` are all registered plugins, `circuits` has the enabled ones. While Redis is unavailable `queues` is None and
     `circuits` is empty."""
 
@@ -99,6 +102,7 @@ class Status:
     runs: Mapping[str, int]
     failing_schedules: int
     heartbeat_ages: Mapping[str, float]
+    cluster: ClusterHealth
     plugins: tuple[str, ...]
     circuits: Mapping[str, PluginHealth]
     queues: Queues | None
@@ -145,6 +149,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             )
             or 0,
             "heartbeat_ages": heartbeats.ages(session),
+            "cluster": cluster_health.read(session, settings().cluster_name),
         }
         plugins = session.execute(select(Plugin.key, Feature.enabled).join(Feature).order_by(Plugin.key)).all()
     recorded["plugins"] = tuple(key for key, _ in plugins)

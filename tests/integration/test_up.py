@@ -122,6 +122,17 @@ def test_a_redis_that_is_away_is_named(data_dir: Path) -> None:
     assert (code, words.startswith("Error: Redis cannot be used: ")) == (1, True), words
 
 
+def test_a_cluster_that_cannot_be_determined_is_refused_and_nothing_is_started(data_dir: Path) -> None:
+    code, words = refused(
+        data_dir, "--port=0", PIPELINE_CLUSTER_DRIVER="kubernetes", PIPELINE_KUBECONFIG="/no/such/file"
+    )
+    assert (code, words) == (
+        2,
+        "Error: PIPELINE_KUBECONFIG (/no/such/file) cannot be read: No such file or directory\n",
+    )
+    assert not data_dir.exists()
+
+
 @pytest.mark.parametrize("key", ["abc", "c2hvcnQ=", "not base64!"])
 def test_a_malformed_secret_key_is_named_and_not_shown(data_dir: Path, key: str) -> None:
     code, words = refused(data_dir, PIPELINE_SECRET_KEY=key)

@@ -95,7 +95,7 @@ def test_an_unavailable_cluster_makes_jobs_wait(
         wait_for(lambda: any(name.startswith(ends) for name in nodes.uids), "its pod")
         proxy.cut_off()
         waits = service.submit(taskset("true"))
-        wait_for(lambda: "is away" in service.job(waits)["reason"], "the launch to be postponed")
+        wait_for(lambda: "cannot be used" in service.job(waits)["reason"], "the launch to be postponed")
         # Meanwhile its pod ends, and nobody can hear of it.
         nodes.frozen = False
         wait_for(lambda: len(proxy.asked) > 20, "the service to have asked for a while")

@@ -164,7 +164,7 @@ def test_a_namespace_that_cannot_be_watched_makes_the_cluster_unavailable(
 
     monkeypatch.setattr(api, "request", request)
     with pytest.raises(ClusterUnavailable, match="gone fishing"):
-        list(watch.changes(api, ["default"], ObservationCache(LIMITS), stop))
+        list(watch.changes(api, ["default"], ObservationCache(LIMITS), stop, watch.ChangedJobs()))
 
 
 def test_nothing_is_left_of_a_watch_that_was_stopped(

@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import random
 import re
+import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import kubernetes.client
-import kubernetes.config
+import structlog
 import urllib3
-from kubernetes.config.config_exception import ConfigException
 
-from pipeline_core.clusters.base import ClusterError, ClusterUnavailable
+from pipeline_core.clusters.base import ClusterDenied, ClusterError, ClusterUnavailable
+from pipeline_core.clusters.kubernetes.connection import load_client
 from pipeline_core.errors import ConfigurationError
+from pipeline_core.metrics.totals import Metric, totals
+
+log = structlog.get_logger(__name__)
 
 Json = dict[str, Any]
 
@@ -30,6 +36,11 @@ PAGE = 500
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
 
+RELOAD_SECONDS = 10.0
+"""How often, at most, credentials that were refused are read again."""
+
+_EXPECTED = frozenset({400, 404, 409, 410})
+"""Refusals that belong to the work, such as of a log that is not there yet, and are not counted as errors of the cluster."""
 _REPEATED = frozenset({408, 429, 500, 502, 503, 504})
 _RBAC = re.compile(r"cannot \w+ resource|cannot \w+ path")
 _TEMPORARY = ("exceeded quota", "error looking up service account", "is forbidden: status unknown for quota")
@@ -46,11 +57,22 @@ class ApiError(Exception):
 
 
 class KubernetesApi:
-    """Requests to the API server of one cluster, in JSON. Safe for any number of threads."""
+    """Requests to the API server of one cluster, in JSON. Safe for any number of threads.
 
-    def __init__(self, client: kubernetes.client.ApiClient, sleep: Callable[[float], None] = time.sleep) -> None:
+    `reload` makes a client anew when the API server has refused the credentials of this one: the file may have others now.
+    """
+
+    def __init__(
+        self,
+        client: kubernetes.client.ApiClient,
+        sleep: Callable[[float], None] = time.sleep,
+        reload: Callable[[], kubernetes.client.ApiClient] | None = None,
+    ) -> None:
         self._client = client
         self._sleep = sleep
+        self._reload = reload
+        self._reloading = threading.Lock()
+        self._reloaded_at = float("-inf")
 
     def request(
         self,
@@ -67,7 +89,7 @@ class KubernetesApi:
             try:
                 data = response.read()
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise ClusterUnavailable(f"the connection to the cluster broke: {error}") from error
+                raise ClusterUnavailable(f"the connection to the cluster broke: {cause(error)}") from error
         found: Json = json.loads(data) if data else {}
         return found
 
@@ -132,7 +154,8 @@ class KubernetesApi:
                 wait = max(wait, asked)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if wait is None:
-                    raise ClusterUnavailable(f"the cluster cannot be reached: {error}") from error
+                    log.warning("the cluster cannot be reached", error=str(error))
+                    raise ClusterUnavailable(f"the cluster cannot be reached: {cause(error)}") from error
             # At least as long as the server asked for, with jitter.
             self._sleep(wait * random.uniform(1.0, 1.3))
         raise AssertionError("the last attempt returns or raises")
@@ -147,22 +170,58 @@ class KubernetesApi:
         content: str,
         read_seconds: float,
     ) -> urllib3.BaseHTTPResponse:
+        client = self._client
+        try:
+            return self._send_by(client, method, path, query, body, accept, content, read_seconds)
+        except ApiError as error:
+            if error.status == 401 and (renewed := self._renewed(client)) is not client:
+                return self._send_by(renewed, method, path, query, body, accept, content, read_seconds)
+            raise
+
+    def _renewed(self, refused: kubernetes.client.ApiClient) -> kubernetes.client.ApiClient:
+        """The client to use instead of one whose credentials were refused: one with credentials that were read just now."""
+        with self._reloading:
+            if self._client is refused and self._reload and time.monotonic() - self._reloaded_at > RELOAD_SECONDS:
+                self._reloaded_at = time.monotonic()
+                try:
+                    self._client = self._reload()
+                except ConfigurationError as error:
+                    log.warning("credentials of the cluster not read again", error=error.message)
+            return self._client
+
+    def _send_by(
+        self,
+        client: kubernetes.client.ApiClient,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: Any,
+        accept: str,
+        content: str,
+        read_seconds: float,
+    ) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": accept, **({"Content-Type": content} if body is not None else {})}
         text = None if body is None else json.dumps(body)
         pairs = list((query or {}).items())
-        verb, url, headers, _, _ = self._client.param_serialize(
+        verb, url, headers, _, _ = client.param_serialize(
             method, path, query_params=pairs, header_params=headers, auth_settings=["BearerToken"]
         )
-        response: urllib3.BaseHTTPResponse = self._client.rest_client.pool_manager.request(
-            verb,
-            url,
-            body=text,
-            headers=headers,
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
-            retries=False,
-            preload_content=False,
-        )
+        try:
+            response: urllib3.BaseHTTPResponse = client.rest_client.pool_manager.request(
+                verb,
+                url,
+                body=text,
+                headers=headers,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
+                retries=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError):
+            totals().count(Metric.CLUSTER_ERRORS, ("unreachable",))
+            raise
         if response.status >= 300:
+            if response.status not in _EXPECTED:
+                totals().count(Metric.CLUSTER_ERRORS, (str(response.status),))
             raise _refusal(response)
         return response
 
@@ -172,29 +231,41 @@ def connect(kubeconfig: str, context: str) -> KubernetesApi:
 
     Raises ConfigurationError, naming the setting.
     """
-    try:
-        if kubeconfig:
-            client = kubernetes.config.new_client_from_config(kubeconfig, context or None, persist_config=False)
-        else:
-            configuration = kubernetes.client.Configuration()
-            kubernetes.config.load_incluster_config(client_configuration=configuration)
-            client = kubernetes.client.ApiClient(configuration)
-    except ConfigException as error:
-        where = (
-            f"PIPELINE_KUBECONFIG ({kubeconfig})" if kubeconfig else "without PIPELINE_KUBECONFIG, this pod's account"
-        )
-        raise ConfigurationError(f"the cluster's address cannot be determined: {where}: {error}") from error
-    return KubernetesApi(client)
+    return KubernetesApi(load_client(kubeconfig, context), reload=partial(load_client, kubeconfig, context))
 
 
 def cluster_error(error: ApiError, doing: str) -> ClusterError | ClusterUnavailable:
     """The error that a refusal means for a job: permanent, or until the cluster or the service's rights are repaired."""
     message = f"{doing}: {error.message}"
-    if error.status == 401 or (error.status == 403 and _RBAC.search(error.message)):
-        return ClusterUnavailable(f"the service lacks rights in the cluster: {message}")
+    if error.status == 401:
+        return ClusterDenied(f"the cluster refuses the service's credentials, which may have expired: {message}")
+    if error.status == 403 and _RBAC.search(error.message):
+        return ClusterDenied(f"the service lacks rights in the cluster: {message}")
     if error.status == 409 or any(text in error.message for text in _TEMPORARY):
         return ClusterUnavailable(message)
     return ClusterError(message)
+
+
+def cause(error: Exception) -> str:
+    """Why a connection failed, for users: without the address of the API server, which `str(error)` has."""
+    if isinstance(error, urllib3.exceptions.NameResolutionError):
+        return "its name cannot be resolved"
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return "it does not answer in time"
+    inner = next((one for one in _chain(error) if isinstance(one, OSError)), None)
+    if isinstance(inner, ssl.SSLError):
+        return f"TLS: {inner.reason or 'the handshake failed'}"
+    if inner is not None and inner.strerror:
+        return inner.strerror
+    return "the connection broke"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and those that it was raised from or wraps."""
+    while error is not None:
+        yield error
+        yield from (one for one in error.args if isinstance(one, BaseException))
+        error = error.__cause__ or error.__context__
 
 
 @contextmanager
@@ -204,7 +275,8 @@ def refusals(doing: str, *, permanent: bool = False) -> Iterator[None]:
         yield
     except ApiError as error:
         found = cluster_error(error, doing)
-        raise found if permanent else ClusterUnavailable(found.message) from error
+        lasting = permanent or isinstance(found, ClusterUnavailable)
+        raise found if lasting else ClusterUnavailable(found.message) from error
 
 
 def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:

@@ -23,7 +23,7 @@ from pipeline_core.clusters.base import (
     ReplicaUsage,
     StillEnding,
 )
-from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, watch
+from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, rights, watch
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, connect, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
 from pipeline_core.clusters.kubernetes.archiving import Archiving, LogArchiver
@@ -31,7 +31,7 @@ from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import JOB
 from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
 from pipeline_core.clusters.kubernetes.pod_view import PodView
-from pipeline_core.clusters.kubernetes.watch import ObservationCache
+from pipeline_core.clusters.kubernetes.watch import ChangedJobs, ObservationCache
 from pipeline_core.common.clock import now
 from pipeline_core.settings import Settings
 
@@ -67,10 +67,14 @@ class KubernetesCluster:
         self._namespaces = tuple(namespaces)
         self._limits = limits
         self._cache = ObservationCache(limits)
+        self._changed = ChangedJobs()
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
         self._collector_image = collector_image
+
+    def check(self) -> None:
+        rights.check(self._api, self._namespaces)
 
     def launch(self, request: LaunchRequest) -> Observation:
         """Can be repeated after an interruption anywhere: existing objects are found by name, deleted ones in the ledger."""
@@ -118,9 +122,13 @@ class KubernetesCluster:
         over = Event()
         LogArchiver(self._api, self._archive, self._namespaces, over).start()
         try:
-            yield from watch.changes(self._api, self._namespaces, self._cache, stop)
+            self._changed = ChangedJobs()
+            yield from watch.changes(self._api, self._namespaces, self._cache, stop, self._changed)
         finally:
             over.set()
+
+    def watch_lag(self) -> float:
+        return self._changed.oldest_seconds()
 
     def cached_observation(self, job_id: str) -> Observation | None:
         return self._cache.observation(job_id)

@@ -12,7 +12,7 @@ from typing import Any
 import urllib3
 
 from pipeline_core.clusters.base import ClusterUnavailable, ReplicaReport
-from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, cause
 from pipeline_core.clusters.kubernetes.pod_rules import DIAGNOSTICS_BYTES
 from pipeline_core.clusters.kubernetes.pod_view import SETTLING_SECONDS, PodView
 from pipeline_core.common.clock import now
@@ -140,7 +140,7 @@ def _lines(response: urllib3.BaseHTTPResponse, ended: bool) -> Iterator[bytes]:
             *lines, rest = (rest + block).split(b"\n")
             yield from lines
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise ClusterUnavailable(f"the connection to the cluster broke: {error}") from error
+        raise ClusterUnavailable(f"the connection to the cluster broke: {cause(error)}") from error
     if rest and ended:
         yield rest
 

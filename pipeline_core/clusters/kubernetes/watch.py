@@ -24,6 +24,7 @@ from pipeline_core.clusters.kubernetes.objects import ATTEMPT, JOB, STOPPED, pla
 from pipeline_core.clusters.kubernetes.pod_rules import Judgement, WaitLimits, count_results, judge_view
 from pipeline_core.clusters.kubernetes.pod_view import PodView
 from pipeline_core.common.clock import now
+from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.states import ReplicaState
 
 IDLE_SECONDS = 5.0
@@ -46,10 +47,16 @@ class WatchExpired(Exception):
 
 
 def changes(
-    api: KubernetesApi, namespaces: Collection[str], cache: ObservationCache, stop: threading.Event
+    api: KubernetesApi,
+    namespaces: Collection[str],
+    cache: ObservationCache,
+    stop: threading.Event,
+    changed: ChangedJobs,
 ) -> Iterator[Collection[str]]:
-    """IDs of changed jobs of these namespaces, as `Cluster.watch` yields them. Raises ClusterUnavailable."""
-    changed = _ChangedJobs()
+    """IDs of changed jobs of these namespaces, as `Cluster.watch` yields them; `changed` has those that were not yielded yet.
+
+    Raises ClusterUnavailable.
+    """
     over = threading.Event()
     listeners = [_Listener(api, namespace, changed, cache, over) for namespace in namespaces]
     for listener in listeners:
@@ -68,23 +75,29 @@ def changes(
             listener.cut()
 
 
-class _ChangedJobs:
+class ChangedJobs:
     """IDs of jobs that have changed and were not yielded yet, each once."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._jobs: dict[str, None] = {}
+        self._jobs: dict[str, float] = {}
         self._error: ClusterUnavailable | None = None
 
     def add(self, job_id: str) -> None:
         with self._changed:
-            self._jobs.setdefault(job_id)
+            self._jobs.setdefault(job_id, time.monotonic())
             self._changed.notify()
 
     def fail(self, error: ClusterUnavailable) -> None:
         with self._changed:
             self._error = error
             self._changed.notify()
+
+    def oldest_seconds(self) -> float:
+        """For how long the first of them has waited; 0 without one."""
+        with self._changed:
+            first = next(iter(self._jobs.values()), None)
+            return 0.0 if first is None else time.monotonic() - first
 
     def take(self, seconds: float) -> tuple[str, ...]:
         """At most AT_ONCE changed jobs, those that have waited longest first; none when there are none for so many seconds.
@@ -105,7 +118,7 @@ class _Listener(threading.Thread):
     """Watches one namespace in a thread; records changed jobs, and the error with which it stopped."""
 
     def __init__(
-        self, api: KubernetesApi, namespace: str, changed: _ChangedJobs, cache: ObservationCache, over: threading.Event
+        self, api: KubernetesApi, namespace: str, changed: ChangedJobs, cache: ObservationCache, over: threading.Event
     ) -> None:
         super().__init__(daemon=True, name=f"watch {namespace}")
         self._api = api
@@ -137,6 +150,7 @@ class _Listener(threading.Thread):
     def _listen(self) -> None:
         """List pods and jobs, then watch the pods until the version has expired."""
         try:
+            totals().count(Metric.WATCH_LISTS, (self._namespace,))
             pods = self._api.pages(f"{self._base}/pods", JOB, PODS_AT_ONCE)
             version, first = next(pods)
             lost = self._cache.reset(self._namespace, chain(first, chain.from_iterable(items for _, items in pods)))

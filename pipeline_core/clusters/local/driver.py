@@ -61,6 +61,9 @@ class LocalCluster:
         self._grace_seconds = grace_seconds
         self._log_limit = log_limit
 
+    def check(self) -> None:
+        """Nothing to check: `pipeline up` says what this machine does not allow."""
+
     def launch(self, request: LaunchRequest) -> Observation:
         with _os_errors():
             attempts = self._attempts(request.job_id)
@@ -104,6 +107,10 @@ class LocalCluster:
                 if names or quiet >= IDLE_SECONDS:
                     quiet = 0.0
                     yield names
+
+    def watch_lag(self) -> float:
+        """0.0: the watch keeps no changes back."""
+        return 0.0
 
     def cached_observation(self, job_id: str) -> Observation | None:
         """None: to observe a job is as cheap as to keep what the watch has seen."""

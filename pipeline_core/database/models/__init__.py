@@ -16,7 +16,7 @@ from pipeline_core.database.models.flows import (
     TaskRunRow,
     TemplateRevision,
 )
-from pipeline_core.database.models.heartbeats import Heartbeat
+from pipeline_core.database.models.heartbeats import ClusterHealthRow, Heartbeat
 from pipeline_core.database.models.jobs import (
     Cleanup,
     IdempotencyKey,
@@ -38,6 +38,7 @@ __all__ = [
     "BackfillState",
     "Base",
     "Cleanup",
+    "ClusterHealthRow",
     "Delivery",
     "DeliveryStatus",
     "Event",

@@ -8,8 +8,9 @@ from sqlalchemy import text
 from api.app import check_startup
 from pipeline_core.database import transaction
 from pipeline_core.errors import ConfigurationError
-from pipeline_core.operations import readiness
+from pipeline_core.operations import cluster_health, readiness
 from pipeline_core.runtime import restart
+from pipeline_core.settings import settings
 
 AWAY = "127.0.0.1:1"
 
@@ -22,6 +23,17 @@ def without_database(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ready_when_all_is_there(admin: Any) -> None:
     assert admin("GET", "/readyz").json["code"] == "OPERATION_SUCCEEDED"
+
+
+def test_readiness_names_a_cluster_that_cannot_be_used_and_stays(admin: Any) -> None:
+    name = settings().cluster_name
+    cluster_health.report(name, problem="the service lacks rights")
+    answer = admin("GET", "/readyz")
+    assert answer.status_code == 200
+    assert answer.json["payload"]["cluster"].startswith(f"The cluster {name} cannot be used since 2")
+    assert answer.json["payload"]["cluster"].endswith("Z: the service lacks rights")
+    cluster_health.report(name)
+    assert admin("GET", "/readyz").json["payload"] == {"cluster": ""}
 
 
 def test_metrics_count_what_is_recorded(admin: Any) -> None:

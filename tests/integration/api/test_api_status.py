@@ -13,12 +13,12 @@ from sqlalchemy import select, text, update
 
 from api.resources import metrics
 from pipeline_core.auth.privileges import Privilege
-from pipeline_core.common.clock import now
+from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Delivery, Event, Heartbeat, Job, Step
+from pipeline_core.database.models import ClusterHealthRow, Delivery, Event, Heartbeat, Job, Step
 from pipeline_core.metrics.totals import Metric, totals
-from pipeline_core.operations import health_checks, heartbeats, queue_probes, status
+from pipeline_core.operations import cluster_health, health_checks, heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
 from pipeline_core.plugins.errors import PluginUnavailable
 from pipeline_core.runtime import restart
@@ -36,9 +36,9 @@ HOOK = {
 
 @pytest.fixture(autouse=True)
 def no_heartbeats(app: Flask) -> None:
-    """Deletes the heartbeats of earlier tests."""
+    """Deletes the heartbeats and the cluster health of earlier tests."""
     with transaction() as session:
-        session.execute(text("TRUNCATE heartbeats"))
+        session.execute(text("TRUNCATE heartbeats, cluster_health"))
 
 
 def numbers() -> dict[str, float]:
@@ -66,6 +66,7 @@ def silence(name: str, seconds: float) -> None:
 def alive() -> None:
     for name in (heartbeats.BEAT, f"{queue_probes.PREFIX}ticks", f"{heartbeats.WORKER}stages1@here"):
         heartbeats.beat(name)
+    cluster_health.report(settings().cluster_name)
 
 
 def test_steps_are_grouped_by_what_they_wait_for(admin: Any) -> None:
@@ -190,6 +191,7 @@ def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> N
         **dict.fromkeys(("lag_seconds", "cleanups", "observation_age_seconds", "failing_schedules"), 0),
         steps=(),
         plugins=(),
+        cluster=cluster_health.ClusterHealth("here", report_age_seconds=1.0),
         heartbeat_ages={heartbeats.BEAT: 1.0, f"{heartbeats.WORKER}w@h": 1.0, f"{queue_probes.PREFIX}hooks": 900.0},
         queues=status.Queues({"hooks": waiting}, 0),
     )
@@ -202,7 +204,62 @@ def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     assert found["pipeline_beat_heartbeat_age_seconds"] == float("inf")
     answer = admin.payload("GET", "/v1/status")
     assert (answer["beatHeartbeatAgeSeconds"], answer["queueProbes"]) == (None, [])
-    assert len(answer["problems"]) == 2
+    assert len(answer["problems"]) == 3
+
+
+def age_report(seconds: float) -> None:
+    with transaction() as session:
+        session.execute(update(ClusterHealthRow).values(reported_at=now() - timedelta(seconds=seconds)))
+
+
+def test_a_cluster_that_cannot_be_used_is_a_problem_with_its_reason_and_since_when(admin: Any) -> None:
+    alive()
+    name = settings().cluster_name
+    cluster_health.report(name, problem="the cluster cannot be reached: Connection refused")
+    with transaction() as session:
+        began = now() - timedelta(minutes=10)
+        session.execute(update(ClusterHealthRow).values(problem_since=began))
+    cluster_health.report(name, problem="the service lacks rights")
+    answer = admin.payload("GET", "/v1/status")
+    assert answer["problems"] == [f"The cluster {name} cannot be used since {rfc3339(began)}: the service lacks rights"]
+    assert answer["cluster"] == {
+        "name": name,
+        "usable": False,
+        "problem": "the service lacks rights",
+        "since": rfc3339(began),
+        "reportAgeSeconds": answer["cluster"]["reportAgeSeconds"],
+        "lagSeconds": 0.0,
+    }
+    found = numbers()
+    assert found[f'pipeline_cluster_up{{cluster="{name}"}}'] == 0
+    assert 600 <= found[f'pipeline_cluster_problem_seconds{{cluster="{name}"}}'] < 630
+    cluster_health.report(name)
+    assert admin.payload("GET", "/v1/status")["problems"] == []
+    found = numbers()
+    assert found[f'pipeline_cluster_up{{cluster="{name}"}}'] == 1
+    assert found[f'pipeline_cluster_problem_seconds{{cluster="{name}"}}'] == 0
+
+
+def test_a_watcher_that_is_silent_or_behind_is_a_problem(admin: Any) -> None:
+    assert numbers()["pipeline_watcher_report_age_seconds"] == float("inf")
+    assert not any(name.startswith("pipeline_cluster_up") for name in numbers())
+    alive()
+    age_report(900)
+    (problem,) = admin.payload("GET", "/v1/status")["problems"]
+    assert problem.startswith(f"The watcher has not reported on the cluster {settings().cluster_name} for 90")
+    assert 900 <= numbers()["pipeline_watcher_report_age_seconds"] < 930
+    cluster_health.report(settings().cluster_name, lag_seconds=75.0)
+    (problem,) = admin.payload("GET", "/v1/status")["problems"]
+    assert problem.startswith("The watcher is 75 s behind")
+    assert numbers()["pipeline_watcher_lag_seconds"] == 75
+
+
+def test_errors_of_the_cluster_and_lists_of_the_watch_are_counted() -> None:
+    totals().count(Metric.CLUSTER_ERRORS, ("403",))
+    totals().count(Metric.WATCH_LISTS, ("vision",))
+    found = numbers()
+    assert found['pipeline_cluster_errors_total{error="403"}'] == 1
+    assert found['pipeline_watch_lists_total{namespace="vision"}'] == 1
 
 
 def test_an_unclaimed_step_and_a_stale_job_are_problems(admin: Any) -> None:

@@ -27,6 +27,14 @@ WELL: dict[str, Any] = {
     "workers": [{"worker": "stages1@here", "heartbeatAgeSeconds": 3.2}],
     "beatHeartbeatAgeSeconds": 1.0,
     "queueProbes": [],
+    "cluster": {
+        "name": "gpu-1",
+        "usable": False,
+        "problem": "the service lacks rights",
+        "since": "2026-03-01T12:00:00Z",
+        "reportAgeSeconds": 2.0,
+        "lagSeconds": 0.0,
+    },
 }
 
 
@@ -36,7 +44,14 @@ def test_the_status_shows_problems_first(stub, pipeline) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "! Beat has sent no heartbeat yet."
-    for text in ("2 waiting", "1 gates held, 1 gates waiting", "1 stages.gates", "1 s ago", "never"):
+    for text in (
+        "2 waiting",
+        "1 gates held, 1 gates waiting",
+        "1 stages.gates",
+        "1 s ago",
+        "never",
+        "gpu-1 cannot be used: the service lacks rights",
+    ):
         assert text in result.stdout
     assert next(line for line in lines if line.startswith("stages1@here")).split() == [
         "stages1@here",
@@ -45,6 +60,7 @@ def test_the_status_shows_problems_first(stub, pipeline) -> None:
         "ago",
         "1",
     ]
+    assert "gpu-1 cannot be used: the service lacks rights" in result.stdout
     assert "\x1b" not in result.stdout
 
 

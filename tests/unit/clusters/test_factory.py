@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_core.clusters import factory
+from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
@@ -67,4 +68,15 @@ def test_settings_that_name_no_cluster_are_a_configuration_error(
     environment.setenv("PIPELINE_KUBE_CONTEXT", context)
     environment.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigurationError, match=message):
+        factory.make()
+
+
+def test_a_cluster_that_cannot_be_made_is_unavailable_until_it_can(
+    environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environment.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
+    environment.setenv("PIPELINE_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    with pytest.raises(ClusterUnavailable, match=r"PIPELINE_KUBECONFIG.*cannot be read"):
         factory.cluster()
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    assert isinstance(factory.cluster(), KubernetesCluster)

@@ -44,6 +44,26 @@ def test_the_other_processes(become: Callable[..., list[str]]) -> None:
     assert become("watch") == processes.watcher()
 
 
+@pytest.mark.parametrize("words", ["worker stages", "worker flows", "worker housekeeping", "api", "watch"])
+def test_a_process_that_uses_the_cluster_is_refused_without_one(
+    words: str, monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
+    monkeypatch.setenv("PIPELINE_KUBECONFIG", "/no/such/file")
+    result = CliRunner().invoke(main, words.split())
+    assert result.exit_code == Exit.USAGE
+    assert "PIPELINE_KUBECONFIG (/no/such/file) cannot be read: No such file or directory" in result.stderr
+
+
+def test_a_process_that_does_not_use_the_cluster_starts_without_one(
+    become: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
+    monkeypatch.setenv("PIPELINE_KUBECONFIG", "/no/such/file")
+    assert become("worker", "hooks") == processes.worker("hooks")
+    assert become("beat", "--schedule", "/x") == processes.beat("/x")
+
+
 def test_what_does_not_fit_is_a_wrong_command_line(monkeypatch: pytest.MonkeyPatch, fresh_runtime: object) -> None:
     for words in (["worker", "nobody"], ["worker", "hooks", "--stage", "gates"], ["worker", "stages", "--stage", "no"]):
         assert CliRunner().invoke(main, words).exit_code == Exit.USAGE

@@ -190,6 +190,15 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_run_signals_run_id"), "run_signals", ["run_id"], unique=False)
     op.create_table(
+        "cluster_health",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("problem", sa.Text(), nullable=False),
+        sa.Column("problem_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("lag_seconds", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_cluster_health")),
+    )
+    op.create_table(
         "heartbeats",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
@@ -540,6 +549,7 @@ def downgrade() -> None:
     op.drop_table("tokens")
     op.drop_table("template_revisions")
     op.drop_table("heartbeats")
+    op.drop_table("cluster_health")
     op.drop_index(op.f("ix_run_signals_run_id"), table_name="run_signals")
     op.drop_table("run_signals")
     op.drop_table("registry")

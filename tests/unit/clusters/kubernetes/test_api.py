@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 from typing import Any
 
 import pytest
 import urllib3
 from kubernetes import client
 
-from pipeline_core.clusters.base import ClusterError, ClusterUnavailable
+from pipeline_core.clusters.base import ClusterDenied, ClusterError, ClusterUnavailable
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, cluster_error
+from pipeline_core.errors import ConfigurationError
+from pipeline_core.metrics.totals import Metric, Totals
 
 
 @pytest.mark.parametrize(
@@ -22,8 +25,8 @@ from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, clust
         (404, 'namespaces "x" not found', ClusterError),
         (403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"', ClusterError),
         (403, 'pods "x" is forbidden: exceeded quota: q, requested: pods=1', ClusterUnavailable),
-        (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group ""', ClusterUnavailable),
-        (401, "Unauthorized", ClusterUnavailable),
+        (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group ""', ClusterDenied),
+        (401, "Unauthorized", ClusterDenied),
         (409, "the object has been modified", ClusterUnavailable),
     ],
 )
@@ -95,3 +98,99 @@ def test_a_list_is_read_page_by_page() -> None:
     ]
     made, *_ = api(*pages)
     assert list(made.items("/x", "a=b")) == [1, 2, 3]
+
+
+def reloading(first: Any, *reloads: Any) -> tuple[KubernetesApi, list[Any]]:
+    """An API whose client gets these answers; after a refusal it is made anew, each time with the next of `reloads`."""
+    made, *_ = api(*first)
+    clients = [api(*answers)[0]._client for answers in reloads]
+    left = list(clients)
+    made._reload = lambda: left.pop(0)
+    return made, left
+
+
+REFUSED = (401, {}, {"message": "Unauthorized"})
+
+
+def test_refused_credentials_are_read_again() -> None:
+    made, left = reloading([REFUSED], [(200, {}, {"a": 1}), (200, {}, {"a": 2})])
+    assert made.request("GET", "/x") == {"a": 1}
+    assert made.request("GET", "/x") == {"a": 2}
+    assert left == []
+
+
+def test_credentials_that_stay_refused_are_not_read_again_at_each_request() -> None:
+    made, left = reloading([REFUSED], [REFUSED, REFUSED], [])
+    for _ in range(2):
+        with pytest.raises(ApiError, match="Unauthorized"):
+            made.request("GET", "/x")
+    assert len(left) == 1
+
+
+def test_a_file_that_is_gone_when_credentials_are_read_again_leaves_the_refusal() -> None:
+    made, *_ = api(REFUSED)
+
+    def missing() -> Any:
+        raise ConfigurationError("no such file")
+
+    made._reload = missing
+    with pytest.raises(ApiError, match="Unauthorized"):
+        made.request("GET", "/x")
+
+
+POOL = urllib3.connectionpool.HTTPSConnectionPool("10.0.0.1", 6443)
+
+
+def refused_by_os() -> Exception:
+    error = urllib3.exceptions.NewConnectionError(POOL, "Failed to establish a new connection to 10.0.0.1")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (refused_by_os(), "Connection refused"),
+        (urllib3.exceptions.ConnectTimeoutError(POOL, "Connection to 10.0.0.1 timed out"), "does not answer in time"),
+        (urllib3.exceptions.ReadTimeoutError(POOL, "/api", "Read timed out"), "does not answer in time"),
+        (urllib3.exceptions.NameResolutionError("api.secret", POOL, OSError(-2, "unknown")), "name cannot be resolved"),
+        (
+            urllib3.exceptions.SSLError(ssl.SSLCertVerificationError(1, "[SSL] for 10.0.0.1")),
+            "TLS: the handshake failed",
+        ),
+        (
+            urllib3.exceptions.ProtocolError("Connection aborted", ConnectionResetError(104, "Connection reset")),
+            "reset",
+        ),
+        (urllib3.exceptions.HTTPError("10.0.0.1"), "the connection broke"),
+    ],
+)
+def test_users_are_shown_why_a_connection_failed_and_not_the_address(error: Exception, text: str) -> None:
+    made, *_ = api(*[error] * 4)
+    with pytest.raises(ClusterUnavailable, match=text) as caught:
+        made.request("GET", "/x")
+    assert "10.0.0.1" not in caught.value.message
+    assert "api.secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(("answer", "label"), [(BUSY, "429"), (REFUSED, "401"), (refused_by_os(), "unreachable")])
+def test_requests_that_are_not_served_are_counted(answer: Any, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[tuple[Metric, tuple[str, ...]]] = []
+    monkeypatch.setattr(Totals, "count", lambda self, metric, labels: counted.append((metric, labels)))
+    made, *_ = api(answer, (200, {}, {}))
+    if label == "401":
+        with pytest.raises(ApiError):
+            made.request("GET", "/x")
+    else:
+        made.request("GET", "/x")
+    assert counted == [(Metric.CLUSTER_ERRORS, (label,))]
+
+
+def test_refusals_that_belong_to_the_work_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Any] = []
+    monkeypatch.setattr(Totals, "count", lambda self, *labels: counted.append(labels))
+    for status in (400, 404, 409, 410):
+        made, *_ = api((status, {}, {"message": "no"}))
+        with pytest.raises(ApiError):
+            made.request("GET", "/x")
+    assert counted == []

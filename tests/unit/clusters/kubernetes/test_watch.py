@@ -211,7 +211,7 @@ def test_a_watch_names_all_jobs_then_those_that_change(stop: threading.Event) ->
     api = server(replica(WAITS, 0))
     api.watches = [[modified(replica(RUNS, 0))]]
     cache = ObservationCache(LIMITS)
-    changes = watch.changes(api, ["ns"], cache, stop)
+    changes = watch.changes(api, ["ns"], cache, stop, watch.ChangedJobs())
     assert next_jobs(changes) == ["j1"]
     if states(cache.observation("j1")) != {0: "running"}:
         assert next_jobs(changes) == ["j1"]
@@ -224,7 +224,7 @@ def test_a_watch_names_all_jobs_then_those_that_change(stop: threading.Event) ->
 def test_an_expired_version_makes_the_watch_list_again(stop: threading.Event) -> None:
     api = server(replica(RUNS, 0))
     api.watches = [[GONE]]
-    changes = watch.changes(api, ["ns"], ObservationCache(LIMITS), stop)
+    changes = watch.changes(api, ["ns"], ObservationCache(LIMITS), stop, watch.ChangedJobs())
     assert next_jobs(changes) == ["j1"]
     wait_for(lambda: lists(api) == 2, "the second list")
     stop.set()
@@ -236,12 +236,12 @@ def test_an_error_that_a_list_does_not_repair_ends_the_watch(stop: threading.Eve
     api.watches = [[{"type": "ERROR", "object": {"code": 403, "message": "cannot watch resource"}}]]
     api.closed.set()
     with pytest.raises(ClusterUnavailable, match="cannot watch resource"):
-        list(watch.changes(api, ["ns"], ObservationCache(LIMITS), stop))
+        list(watch.changes(api, ["ns"], ObservationCache(LIMITS), stop, watch.ChangedJobs()))
 
 
 def test_a_line_that_was_cut_off_is_no_change(stop: threading.Event) -> None:
     api = server(replica(RUNS, 0))
-    listener = watch._Listener(api, "ns", watch._ChangedJobs(), ObservationCache(LIMITS), threading.Event())
+    listener = watch._Listener(api, "ns", watch.ChangedJobs(), ObservationCache(LIMITS), threading.Event())
     api.watches = [[modified(replica(RUNS, 0), "8")]]
     assert listener._watch("5") == "8"
     api.watches = [[{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}]]
