@@ -263,6 +263,8 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outco
             lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=step.header)
         case Fail(), _:
             lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=step.header)
+            if step.stage is Stage.LAUNCH:
+                rollup.stop_replicas(session, job)
         case Postpone() | Crash(), _:
             _postpone(session, job, outcome)
         case Launched(), _:
@@ -312,7 +314,7 @@ def _launched(session: Session, job: Job, step: ClaimedStep, outcome: Launched) 
     job.reason = ""
     job.last_observed_at = now()
     if step.attempt:
-        rollup.delete_replicas(session, job)
+        rollup.delete_earlier_replicas(session, job)
     rollup.apply(session, job, step.taskset or {}, outcome.observation, header=step.header)
 
 

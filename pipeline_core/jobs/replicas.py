@@ -7,12 +7,12 @@ is retried.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import JSON, Column, Text, bindparam, cast, func, select, update
+from sqlalchemy import JSON, Column, Text, and_, bindparam, cast, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -32,7 +32,7 @@ Reports = Mapping[tuple[str, int], ReplicaReport]
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
 
-_DOCUMENT, _REPLICA = table(JobDocument), table(Replica)
+_DOCUMENT, _JOB, _REPLICA = table(JobDocument), table(Job), table(Replica)
 _KEY = ("job_id", "role", "index")
 _COLUMNS = list(_REPLICA.columns)
 
@@ -56,12 +56,20 @@ _UPDATE = (
     .where(_DOCUMENT.c.job_id == _CHANGED.c.job_id)
     .values({name: func.coalesce(_CHANGED.c[name], _DOCUMENT.c[name]) for name in ("roles", "platform")})
 )
+_FIELDS = tuple(column.name for column in _COLUMNS if column.name not in ("job_id", "job_attempt"))
+"""Columns that are fields of a report."""
 _KNOWN = (
-    select(_DOCUMENT.c.job_id, cast(_DOCUMENT.c.roles, Text), cast(_DOCUMENT.c.platform, Text), *_COLUMNS[1:])
-    .outerjoin(_REPLICA, _REPLICA.c.job_id == _DOCUMENT.c.job_id)
+    select(
+        _DOCUMENT.c.job_id,
+        cast(_DOCUMENT.c.roles, Text),
+        cast(_DOCUMENT.c.platform, Text),
+        *(_REPLICA.c[name] for name in _FIELDS),
+    )
+    .join(_JOB, _JOB.c.id == _DOCUMENT.c.job_id)
+    .outerjoin(_REPLICA, and_(_REPLICA.c.job_id == _JOB.c.id, _REPLICA.c.job_attempt == _JOB.c.attempt))
     .where(_DOCUMENT.c.job_id.in_(bindparam("job_ids", expanding=True)))
 )
-"""For each job one row per replica, or one row without a replica; the documents repeat in each row."""
+"""For each job one row per replica of its job attempt, or one row without a replica; the documents repeat in each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,21 @@ class KnownReplicas:
         self.reports.update({(one.role, one.index): one for one in newer})
         return changed
 
+    def newer_platform(self, observation: Observation) -> Mapping[str, Any] | None:
+        """What this cluster driver reports, if that differs and is newer; else None.
+
+        Observations arrive in any order: of the same job attempt, one that counts fewer outcomes is older.
+        """
+        found, known = observation.platform, self.platform or {}
+        if not found or found == known:
+            return None
+        same = found.get("controlUnit") == known.get("controlUnit")
+        return None if same and _outcomes(found) < _outcomes(known) else found
+
+
+def _outcomes(platform: Mapping[str, Any]) -> int:
+    return sum((platform.get("unitResults") or {}).values())
+
 
 def is_newer(report: ReplicaReport, known: ReplicaReport | None) -> bool:
     """Whether a report replaces the known one: observations arrive in any order, and states never go back.
@@ -94,7 +117,7 @@ def is_newer(report: ReplicaReport, known: ReplicaReport | None) -> bool:
 
 
 def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]:
-    """What is stored of the replicas of these jobs, by job."""
+    """What is stored of the replicas of these jobs in their present job attempts, by job."""
     found: dict[str, KnownReplicas] = {}
     for job_id, roles, platform, *replica in session.execute(_KNOWN, {"job_ids": list(job_ids)}):
         if job_id not in found:
@@ -106,9 +129,9 @@ def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]
     return found
 
 
-def write(session: Session, changed: Mapping[str, Collection[ReplicaReport]]) -> None:
-    """Write these reports, by job."""
-    rows = [_row(job_id, report) for job_id, reports in changed.items() for report in reports]
+def write(session: Session, changed: Iterable[tuple[Job, Collection[ReplicaReport]]]) -> None:
+    """Write these reports of jobs in their present job attempts."""
+    rows = [_row(job, report) for job, reports in changed for report in reports]
     if rows:
         session.execute(_UPSERT, {"rows": rows})
 
@@ -120,18 +143,21 @@ def write_documents(session: Session, changes: Mapping[str, Mapping[str, Any]]) 
         session.execute(_UPDATE, {"rows": rows})
 
 
-_FIELDS = tuple(column.name for column in _COLUMNS)
-
-
 def _report(values: Sequence[Any]) -> ReplicaReport:
-    fields = dict(zip(_FIELDS[1:], values, strict=True))
+    fields = dict(zip(_FIELDS, values, strict=True))
     return ReplicaReport(**{**fields, "state": ReplicaState(fields["state"])})
 
 
-def _row(job_id: str, report: ReplicaReport) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(report, name) for name in _FIELDS[1:]}
+def _row(job: Job, report: ReplicaReport) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(report, name) for name in _FIELDS}
     times = {name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}
-    return {**row, **times, "job_id": job_id, "diagnostics": report.diagnostics.replace("\0", "")}
+    return {
+        **row,
+        **times,
+        "job_id": job.id,
+        "job_attempt": job.attempt,
+        "diagnostics": report.diagnostics.replace("\0", ""),
+    }
 
 
 def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,12 @@ from pipeline_core.taskset.rollup import RollUp, roll_up
 
 _DOCUMENT = table(JobDocument)
 
+OBSERVED = (Stage.LAUNCH, Stage.CLUSTER)
+"""Stages in which a job may have replicas."""
+
+MAX_WAITING_TEXT = 500
+"""Characters of a replica's message in the reason of a waiting job."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
@@ -34,7 +40,8 @@ class Decision:
 
     `state` is the final state that it reaches, None while it continues; with `next_attempt` the whole TaskSet is launched again
     instead of failing. `started_at` is the first start of a replica, `finished_at` the last end. `unneeded` are replicas that a
-    role no longer needs because its verdict is final. `retry_at` is when the next retry of a replica is due.
+    role no longer needs because its verdict is final. `retry_at` is when the next retry of a replica is due. `waits_for` is why
+    a replica waits while none runs.
     """
 
     state: JobState | None = None
@@ -46,6 +53,7 @@ class Decision:
     finished_at: datetime | None = None
     retry_at: datetime | None = None
     unneeded: tuple[ReplicaKey, ...] = ()
+    waits_for: str = ""
 
 
 def decide(document: Mapping[str, Any], reports: Reports, result: RollUp, attempt: int) -> Decision:
@@ -58,7 +66,8 @@ def decide(document: Mapping[str, Any], reports: Reports, result: RollUp, attemp
     )
     if result.verdict is None:
         retry_at = replicas.next_retry_at(document, reports, result.roles)
-        return Decision(started_at=started_at, retry_at=retry_at, unneeded=unneeded)
+        waits_for = waiting_reason(document, reports.values())
+        return Decision(started_at=started_at, retry_at=retry_at, unneeded=unneeded, waits_for=waits_for)
     state = JobState(result.verdict.state.value)
     failed = first_failed(document, reports.values())
     next_attempt = state is JobState.FAILED and retry_policy(document).allows(attempt)
@@ -77,9 +86,23 @@ def decide(document: Mapping[str, Any], reports: Reports, result: RollUp, attemp
 
 def first_failed(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
     """The first failed replica by the order of roles and by index: the job takes over its exit code and diagnostics."""
+    return _first(document, (report for report in reports if report.state is ReplicaState.FAILED))
+
+
+def waiting_reason(document: Mapping[str, Any], reports: Collection[ReplicaReport]) -> str:
+    """Why the first replica that says so waits, for the job; empty when a replica runs."""
+    if any(report.state is ReplicaState.RUNNING for report in reports):
+        return ""
+    waiting = _first(document, (one for one in reports if one.state is ReplicaState.WAITING and one.reason))
+    if waiting is None:
+        return ""
+    why = f": {waiting.diagnostics[:MAX_WAITING_TEXT]}" if waiting.diagnostics else ""
+    return f"{waiting.role}-{waiting.index} waits: {waiting.reason}{why}"
+
+
+def _first(document: Mapping[str, Any], reports: Iterable[ReplicaReport]) -> ReplicaReport | None:
     order = {role.name: place for place, role in enumerate(roles_of(document))}
-    failed = [report for report in reports if report.state is ReplicaState.FAILED]
-    return min(failed, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
+    return min(reports, key=lambda report: (order.get(report.role, len(order)), report.index), default=None)
 
 
 def _failure_reason(failed: ReplicaReport | None) -> str:
@@ -104,7 +127,11 @@ def observe(job_id: str) -> None:
         if JobState(job.state).final and (job.cleanup == Cleanup.DONE or job.kept_until) and _is_running(observation):
             wakeups.after_commit(session, wakeups.CleanupDue(job_id))
             job.cleanup, job.kept_until = Cleanup.PENDING, None
-        if JobState(job.state).final or job.stage != Stage.CLUSTER:
+        if JobState(job.state).final or job.stage not in OBSERVED:
+            return
+        if job.stage == Stage.LAUNCH:
+            if observation is not None and observation.attempt == job.attempt:
+                _note_early(session, {job.id: observation}, [job])
             return
         document = session.execute(select(JobDocument.taskset).where(JobDocument.job_id == job_id)).scalar_one() or {}
         if observation is None:
@@ -162,14 +189,16 @@ def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[Repli
     with transaction() as session:
         launched = (
             select(Job)
-            .where(Job.id.in_(observations), Job.stage == Stage.CLUSTER, Job.finished_at.is_(None))
+            .where(Job.id.in_(observations), Job.stage.in_(OBSERVED), Job.finished_at.is_(None))
             .order_by(Job.id)
             .with_for_update(key_share=True)
         )
-        jobs = [job for job in session.scalars(launched) if job.attempt == observations[job.id].attempt]
+        current = [job for job in session.scalars(launched) if job.attempt == observations[job.id].attempt]
+        _note_early(session, observations, [job for job in current if job.stage == Stage.LAUNCH])
+        jobs = [job for job in current if job.stage == Stage.CLUSTER]
         known = replicas.read(session, [job.id for job in jobs]) if jobs else {}
         changed = {job.id: reports for job in jobs if (reports := known[job.id].merge(observations[job.id]))}
-        replicas.write(session, changed)
+        replicas.write(session, [(job, changed[job.id]) for job in jobs if job.id in changed])
         query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
         documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
         results = {job_id: _roll_up(document, known[job_id]) for job_id, document in documents.items()}
@@ -189,6 +218,17 @@ def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[Repli
         return unneeded
 
 
+def _note_early(session: Session, observations: Mapping[str, Observation], jobs: Sequence[Job]) -> None:
+    """Write what is observed of jobs whose launch is not written yet. The observation of the launch, which may be older, is
+    merged with it."""
+    if not jobs:
+        return
+    known = replicas.read(session, [job.id for job in jobs])
+    replicas.write(session, [(job, known[job.id].merge(observations[job.id])) for job in jobs])
+    platforms = {job.id: known[job.id].newer_platform(observations[job.id]) for job in jobs}
+    replicas.write_documents(session, {job_id: {"platform": dict(new)} for job_id, new in platforms.items() if new})
+
+
 def apply(
     session: Session,
     job: Job,
@@ -202,7 +242,7 @@ def apply(
     Returns the unneeded replicas, for the caller to delete once the transaction has committed.
     """
     known = replicas.read(session, [job.id])[job.id]
-    replicas.write(session, {job.id: known.merge(observation)})
+    replicas.write(session, [(job, known.merge(observation))])
     result = _roll_up(document, known)
     replicas.write_documents(session, {job.id: _changes(known, result, observation)})
     decision = decide(document, known.reports, result, job.attempt)
@@ -212,9 +252,10 @@ def apply(
 
 def _changes(known: KnownReplicas, result: RollUp, observation: Observation) -> dict[str, Any]:
     """Which columns of the job's documents the observation changes: `roles`, `platform`, both or none."""
+    platform = known.newer_platform(observation)
     return {
         **({"roles": dict(result.roles)} if result.roles != known.roles else {}),
-        **({"platform": dict(observation.platform)} if observation.platform not in ({}, known.platform) else {}),
+        **({"platform": dict(platform)} if platform else {}),
     }
 
 
@@ -242,6 +283,7 @@ def _write_decision(
         job.started_at = decision.started_at
     job.retry_at = decision.retry_at
     if decision.state is None:
+        job.reason = decision.waits_for
         return
     if decision.next_attempt:
         _enqueue_next_attempt(session, job, document, decision.reason)
@@ -277,9 +319,9 @@ def retry_replicas(job_id: str) -> None:
         observe(job_id)
 
 
-def delete_replicas(session: Session, job: Job) -> None:
-    """Delete the rows of the replicas, before another job attempt writes its own."""
-    session.execute(delete(Replica).where(Replica.job_id == job.id))
+def delete_earlier_replicas(session: Session, job: Job) -> None:
+    """Delete the rows of earlier job attempts, and the states of roles that follow from them."""
+    session.execute(delete(Replica).where(Replica.job_id == job.id, Replica.job_attempt != job.attempt))
     session.execute(update(_DOCUMENT).where(_DOCUMENT.c.job_id == job.id).values(roles=None))
 
 

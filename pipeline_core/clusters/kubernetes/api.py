@@ -250,11 +250,13 @@ def cause(error: Exception) -> str:
     """Why a connection failed, for users: without the address of the API server, which `str(error)` has."""
     if isinstance(error, urllib3.exceptions.NameResolutionError):
         return "its name cannot be resolved"
-    if isinstance(error, urllib3.exceptions.TimeoutError):
+    # A connection that is refused counts as one that was not made in time, too.
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)
+    if isinstance(error, urllib3.exceptions.TimeoutError) and not refused:
         return "it does not answer in time"
     inner = next((one for one in _chain(error) if isinstance(one, OSError)), None)
     if isinstance(inner, ssl.SSLError):
-        return f"TLS: {inner.reason or 'the handshake failed'}"
+        return f"TLS: {getattr(inner, 'reason', '') or 'the handshake failed'}"
     if inner is not None and inner.strerror:
         return inner.strerror
     return "the connection broke"

@@ -117,7 +117,9 @@ class KubernetesAttempt:
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for key, report in sorted(self._reports(judgements).items()):
             latest[key.role, key.index] = report
-        platform = objects.platform_of(self.job_id, self.number, self.namespace, count_results(judgements.values()))
+        uid = str(self.control["metadata"]["uid"])
+        results = count_results(judgements.values())
+        platform = objects.platform_of(self.job_id, self.number, self.namespace, uid, results)
         ordered = sorted(self._diagnosed(latest.values(), pods), key=self._place)
         return Observation(self.job_id, self.number, tuple(ordered), platform, cleared=self.cleared)
 

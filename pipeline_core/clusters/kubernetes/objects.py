@@ -21,6 +21,8 @@ STOPPED = "pipeline/stopped"
 """Label of the control ConfigMap of an attempt that may not run any more."""
 USER, STOPPED_AT, CLEARED = "pipeline/user", "pipeline/stopped-at", "pipeline/cleared"
 """Annotations of a control ConfigMap."""
+LATEST = "pipeline/latest-attempt"
+"""Annotation of the control ConfigMap of a job's first attempt: the number of the last one, when there are others."""
 ENDING_FOR, ENDING_SINCE = "pipeline/ending-for", "pipeline/ending-since"
 """Annotations of a pod that is being ended: the reason, and the time."""
 
@@ -57,12 +59,15 @@ def replica_attempt_of_pod(job_id: str, name: str) -> ReplicaAttempt | None:
     return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
 
 
-def platform_of(job_id: str, attempt: int, namespace: str, results: Mapping[str, int]) -> Json:
-    """The platform fields of an observation; `results` counts the pods by their outcome."""
+def platform_of(job_id: str, attempt: int, namespace: str, uid: str, results: Mapping[str, int]) -> Json:
+    """The platform fields of an observation. `uid` is that of the control ConfigMap; `results` counts the pods by outcome."""
+    name = control_configmap_name(job_id, attempt)
     return {
         "platform": "kubernetes",
         "namespace": namespace,
-        "controlUnit": control_configmap_name(job_id, attempt),
+        "controlUnit": name,
+        "configMapName": name,
+        "configMapUID": uid,
         "unitResults": dict(results),
     }
 

@@ -303,7 +303,7 @@ class ObservationCache:
                     job.ask = False
                 return None
             pods = [pod for pod in job.pods.values() if pod.owner == job.owner]
-            attempt, namespace = job.attempt, job.namespace
+            attempt, namespace, owner = job.attempt, job.namespace, job.owner
             if not pods or any(pod.attempt > attempt for pod in job.pods.values()):
                 return None
         plain = [pod.judgement for pod in pods if pod.plain]
@@ -313,7 +313,9 @@ class ObservationCache:
         latest: dict[tuple[str, int], ReplicaReport] = {}
         for report in sorted((one.report for one in plain), key=lambda one: one.attempt):
             latest[report.role, report.index] = report
-        platform = platform_of(job_id, attempt, namespace, count_results(plain)) if len(plain) == len(pods) else {}
+        platform: Json = {}
+        if len(plain) == len(pods):
+            platform = platform_of(job_id, attempt, namespace, owner, count_results(plain))
         return Observation(job_id, attempt, tuple(latest.values()), platform)
 
     def _drop(self, job_id: str, name: str) -> bool:

@@ -156,13 +156,14 @@ class TrailRow(Base):
 
 
 class Replica(Base):
-    """The latest attempt of one replica, as last observed."""
+    """The latest attempt of one replica, as last observed in the job attempt `job_attempt`."""
 
     __tablename__ = "replicas"
 
     job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     role: Mapped[str]
     index: Mapped[int]
+    job_attempt: Mapped[int] = mapped_column(default=0)
     attempt: Mapped[int] = mapped_column(default=0)
     state: Mapped[str]
     reason: Mapped[str] = mapped_column(default="")

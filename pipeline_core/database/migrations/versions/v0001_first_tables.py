@@ -328,6 +328,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("index", sa.Integer(), nullable=False),
+        sa.Column("job_attempt", sa.Integer(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),

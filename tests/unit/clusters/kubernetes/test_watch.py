@@ -74,6 +74,8 @@ def test_plain_pods_give_the_states_of_a_job() -> None:
         "platform": "kubernetes",
         "namespace": "ns",
         "controlUnit": "c-j1-0",
+        "configMapName": "c-j1-0",
+        "configMapUID": "uid-of-c",
         "unitResults": {"task_finished": 1},
     }
 
