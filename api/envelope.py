@@ -56,6 +56,10 @@ def status_of(error: PipelineError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
+LOGGED_FIELDS = 5
+"""Wrong fields that the log line of a refusal names."""
+
+
 def success(payload: Any = None) -> Response:
     """The response to a request that succeeded; None: no payload."""
     body: dict[str, Any] = {"code": Code.OPERATION_SUCCEEDED, "msg": SUCCESS}
@@ -82,6 +86,9 @@ def _refusal(error: PipelineError) -> Response:
     body: dict[str, Any] = {"code": error.code, "msg": error.message}
     if error.errors:
         body["errors"] = error.errors
+    # The messages of validation errors quote what a client sent, which may be secret.
+    why = {"fields": list(error.errors)[:LOGGED_FIELDS]} if error.errors else {"reason": error.message}
+    _log_refusal(status, error.code, **why)
     response = _response(body, status)
     if status in (429, 503):
         response.headers["Retry-After"] = str(getattr(error, "retry_after", RETRY_SECONDS))
@@ -98,10 +105,15 @@ def _http_failure(error: HTTPException) -> Response:
     )
     if status in _HTTP_ERRORS:
         text = text.format(path=shown(request.path)[1:-1], method=request.method)
+    _log_refusal(status, code)
     response = _response({"code": code, "msg": text}, status)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
     return response
+
+
+def _log_refusal(status: int, code: Code, **why: Any) -> None:
+    log.info("request refused", method=request.method, path=request.path, status=status, code=str(code), **why)
 
 
 def _response(body: dict[str, Any], status: int) -> Response:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from pipeline_core.database import wakeups
+from pipeline_core.database import log_lines, wakeups
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
@@ -101,11 +101,13 @@ def _ping_when_idle(engine: Engine) -> None:
 def transaction() -> Iterator[Session]:
     """A session in a transaction: committed at the end of the block, rolled back when it raises.
 
-    The wake-ups noted with `wakeups.after_commit` are published once the commit has succeeded. Raises Unavailable when the
-    database is unavailable, and Contended after a deadlock or serialization failure; nothing of the block is kept then.
+    What was noted with `wakeups.after_commit` and `log_lines.note` is published once the commit has succeeded. Raises
+    Unavailable when the database is unavailable, and Contended after a deadlock or serialization failure; nothing of the
+    block is kept then.
     """
     with _own_errors(), Session(engine(), expire_on_commit=False) as session, session.begin():
         yield session
+    log_lines.write_noted(session)
     wakeups.publish_noted(session)
 
 

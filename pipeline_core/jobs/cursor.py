@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
-from pipeline_core.database import again_if_contended, transaction, wakeups
+from pipeline_core.database import again_if_contended, log_lines, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailRow, table
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
@@ -300,6 +300,8 @@ def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) ->
 
 def _postpone(session: Session, job: Job, outcome: Postpone | Crash) -> None:
     job.reason = outcome.reason
+    again = {"reason": outcome.reason, "stage": str(job.stage), "seconds": outcome.seconds}
+    log_lines.note(session, "stage postponed", job_id=job.id, request_id=job.request_id, **again)
     due = now() + timedelta(seconds=outcome.seconds)
     released = {"due_at": due, "not_before": due, "publish_count": 0, "lease_owner": None, "lease_until": None}
     if isinstance(outcome, Postpone):
@@ -315,6 +317,7 @@ def _launched(session: Session, job: Job, step: ClaimedStep, outcome: Launched) 
     job.last_observed_at = now()
     if step.attempt:
         rollup.delete_earlier_replicas(session, job)
+    log_lines.note(session, "job launched", job_id=job.id, request_id=job.request_id, attempt=job.attempt)
     rollup.apply(session, job, step.taskset or {}, outcome.observation, header=step.header)
 
 

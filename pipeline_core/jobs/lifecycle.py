@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.common.clock import now
-from pipeline_core.database import rows
+from pipeline_core.database import log_lines, rows
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
@@ -89,6 +89,8 @@ def create(
         | rows.parameters(Event, _event(job, previous="", actor=actor, moment=moment)),
     ).one()
     _enqueue_deliveries(session, job, document["header"], event_id, version, moment)
+    about = {"user_id": job.user_id, "kind": job.kind, "stage": str(job.stage)}
+    log_lines.note(session, "job submitted", job_id=job.id, request_id=job.request_id, **about)
 
 
 def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, delay: float | None = None) -> None:
@@ -148,6 +150,8 @@ def transition(
     job.event_sequence += 1
     event_id, version = session.execute(_INSERT_EVENT, _event(job, previous=previous, actor=actor, moment=moment)).one()
     _enqueue_deliveries(session, job, header, event_id, version, moment)
+    change = {"state": str(to), "previous": str(previous), "reason": reason, "actor": actor}
+    log_lines.note(session, "job state changed", job_id=job.id, request_id=job.request_id, **change)
     for listener in listeners():
         listener(session, job, moment)
 

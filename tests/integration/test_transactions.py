@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from pipeline_core.database import transaction
+from pipeline_core.database import log_lines, transaction
 from pipeline_core.database.locks import Lock, lock
 from pipeline_core.errors import Unavailable
 
@@ -30,3 +32,24 @@ def test_a_connection_that_the_server_ends_is_unavailability_and_the_next_transa
         session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
     with transaction() as session:
         assert session.execute(text("SELECT 1")).scalar_one() == 1
+
+
+def _change_in_vain() -> None:
+    with transaction() as session:
+        log_lines.note(session, "lost", request_id="r1")
+        session.execute(text("SELECT nothing"))
+
+
+def test_a_log_line_is_written_when_its_transaction_has_committed_and_not_otherwise() -> None:
+    with structlog.testing.capture_logs() as lines:
+        with pytest.raises(ProgrammingError):
+            _change_in_vain()
+        with transaction() as session:
+            log_lines.note(session, "kept", request_id="r1", job_id="j1")
+            assert lines == []
+        with structlog.contextvars.bound_contextvars(request_id="r2"), transaction() as session:
+            log_lines.note(session, "asked for", request_id="r1")
+    assert lines == [
+        {"event": "kept", "log_level": "info", "request_id": "r1", "job_id": "j1"},
+        {"event": "asked for", "log_level": "info", "request_id": "r2"},
+    ]

@@ -84,7 +84,6 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
             if not remaining:
                 chain.publish(job_id, epoch, chain.from_stage(following))
         case Parked(parked_epoch, stages):
-            log.info("job suspended")
             failpoints.reach(Point.CHAIN_PARKING, step.name)
             chain.park(job_id, parked_epoch, stages)
             failpoints.reach(Point.CHAIN_PARKED, step.name)

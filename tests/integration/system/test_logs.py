@@ -67,3 +67,17 @@ def test_a_follower_ends_when_the_job_is_stopped(service: Installation) -> None:
         assert next(came) == "hello"
         service.put(f"/v1/job/stop/{job_id}")
         assert list(came) == []
+
+
+def test_a_prompt_is_shown_before_its_line_has_ended(service: Installation) -> None:
+    job_id = service.submit(taskset("echo begun; printf '\\r3/150'; sleep 300"))
+    with follow(service, job_id) as answer:
+        shown = b""
+        for chunk in answer.iter_content(1):
+            shown += chunk
+            if shown.endswith(b"150"):
+                break
+    assert shown == b"begun\n\r3/150"
+    service.put(f"/v1/job/stop/{job_id}")
+    service.wait_state(job_id, "stopped")
+    wait_for(lambda: service.ask("GET", f"/v1/job/logs/{job_id}").text == "begun\n\r3/150\n")

@@ -1,0 +1,30 @@
+"""Log lines about changes: they are noted in a transaction, and written once it has committed.
+
+A change that is rolled back, or tried again, leaves no line that would not be true.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from sqlalchemy.orm import Session
+
+log = structlog.get_logger(__name__)
+
+_NOTED = "log lines"
+
+
+def note(session: Session, text: str, *, request_id: str, **fields: Any) -> None:
+    """Write this line, at the level info, when the session's transaction commits.
+
+    `request_id` is that of the request by which the thing came to be; a request or task that is under way names its own.
+    """
+    current = structlog.contextvars.get_contextvars().get("request_id")
+    session.info.setdefault(_NOTED, []).append((text, {**fields, "request_id": current or request_id}))
+
+
+def write_noted(session: Session) -> None:
+    """Write the noted lines."""
+    for text, fields in session.info.pop(_NOTED, ()):
+        log.info(text, **fields)
