@@ -320,7 +320,6 @@ def status(payload: Record) -> Iterator[Any]:
             "steps": counted(by_stage_and_condition(payload["steps"])),
             "runs": counted(payload["runs"]) or None,
             "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
-            "unacknowledged": payload["unacknowledged"] or None,
             "clean-ups": payload["cleanups"] or None,
             "cluster": cluster_health(payload["cluster"]),
             "watcher": ago(payload["cluster"]["reportAgeSeconds"]),

@@ -33,6 +33,7 @@ from pipeline_up.plan import ProcessPlan
 from pipeline_up.replicas import jobs_with_replicas, stop_replicas
 from pipeline_up.service import Service
 from pipeline_up.supervisor import Change, ServiceSupervisor, StartFailed, StopRequested
+from workers import processes
 
 READY_SECONDS = 60.0
 SERVER_STOP_SECONDS = 30.0
@@ -56,7 +57,13 @@ def _directory(context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that the API listens on.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free one.")
 @click.option("--data-dir", callback=_directory, help="Where all data is kept. [default: PIPELINE_DATA_DIR]")
-@click.option("--stage-workers", default=1, show_default=True, type=at_least_one, help="Workers that run the stages.")
+@click.option(
+    "--stage-workers",
+    default=processes.stage_workers,
+    show_default="one for each core, at most 4",
+    type=at_least_one,
+    help="Workers that run the stages.",
+)
 @click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
 @click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
 @click.option(

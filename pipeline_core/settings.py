@@ -172,6 +172,12 @@ class DatabaseSettings:
         "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
         secret=True,
     )
+    database_connections: int = _setting(
+        _integer,
+        16,
+        "Connections to PostgreSQL that each process opens at most, and keeps. A thread needs one only during a transaction.",
+        unit="connections",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +192,8 @@ class RedisSettings:
         secret=True,
     )
     redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
-    visibility_timeout_seconds: int = _setting(
-        _integer, 3600, "After so long an unacknowledged message is redelivered to another worker.", unit="s"
-    )
     wake_after_seconds: float = _setting(
-        _number, 15.0, "A step that was published and not claimed for so long is published again.", unit="s"
+        _number, 10.0, "A step that was published and not claimed for so long is published again.", unit="s"
     )
     wake_queue_limit: int = _setting(
         _integer, 2000, "Ticks publish nothing while this many messages or more wait in the queues.", unit="messages"
@@ -223,16 +226,20 @@ class StageSettings:
     stage_budget_seconds: float = _setting(
         _number, 120.0, "How long all plugin calls of a stage together may take, with all attempts.", unit="s"
     )
+    stage_threads: int = _setting(
+        _integer, 64, "How many steps each process of a stage worker runs at a time.", unit="threads"
+    )
     lease_seconds: float = _setting(
         _number,
-        15.0,
+        10.0,
         "How long a worker holds a step without renewing its lease. It renews the lease three times in that time.",
         unit="s",
     )
     max_claims: int = _setting(
         _integer,
         5,
-        "The job fails when a stage was claimed so many times and its worker died each time before the stage was finished.",
+        "The job fails when a stage was claimed so many times and its worker died each time before the stage was finished. At "
+        "least the last time it is tried alone, in a process of its own.",
         unit="claims",
     )
     reconcile_seconds: float = _setting(
@@ -512,12 +519,13 @@ class Settings(
             (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
             (self.log_days >= 0, f"PIPELINE_LOG_DAYS ({self.log_days:g}) must be 0 or more"),
             (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
-            (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
+            (self.max_claims >= 2, f"PIPELINE_MAX_CLAIMS ({self.max_claims}) must be at least 2"),
+            (self.stage_threads >= 1, f"PIPELINE_STAGE_THREADS ({self.stage_threads}) must be at least 1"),
             (
-                self.hard_limit_seconds + self.lease_seconds < self.visibility_timeout_seconds,
-                f"PIPELINE_VISIBILITY_TIMEOUT_SECONDS ({self.visibility_timeout_seconds}) must be more than a stage's hard "
-                f"limit and PIPELINE_LEASE_SECONDS together ({self.hard_limit_seconds + self.lease_seconds:g})",
+                self.database_connections >= 1,
+                f"PIPELINE_DATABASE_CONNECTIONS ({self.database_connections}) must be at least 1",
             ),
+            (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
         ]
 
     @property

@@ -1,7 +1,8 @@
 """The Celery app and its settings.
 
 Redis can lose or duplicate a message whatever the settings are, so messages are wake-ups and PostgreSQL is the source of truth
-(`pipeline_core.jobs.cursor`). Late acknowledgement loses fewer messages; nothing relies on it.
+(`pipeline_core.jobs.cursor`). With late acknowledgement a worker takes no more messages than it runs tasks, and puts them back
+when it is stopped; nothing relies on it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from typing import Any
 
 from celery import Celery
 from kombu import Queue
-from kombu.transport.redis import Transport
 
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
-from workers import messages
+from workers import transport
 from workers.heartbeats import WorkerHeartbeat
 from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task
 
@@ -23,16 +23,14 @@ def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings."""
     return {
         "broker_url": settings.redis_url,
+        "broker_transport": transport.NAME,
         "broker_transport_options": {
-            "visibility_timeout": settings.visibility_timeout_seconds,
             "global_keyprefix": settings.redis_prefix,
             "socket_keepalive": True,
             # Longer than any blocking read of the transport.
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
             "health_check_interval": 25,
-            "unacked_restore_interval": 10,
-            "unacked_restore_throttle": 1,
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
@@ -80,12 +78,6 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "imports": ["workers.signals", *(f"workers.tasks.{kind}" for kind in ("stages", "hooks", "flows", "ticks"))],
     }
 
-
-# When Redis becomes unavailable again while a lost connection is being closed, kombu's transport raises AttributeError on its
-# own closed client, and the worker would exit. Reconnect instead, as kombu already does for a KeyError.
-Transport.connection_errors = (*Transport.connection_errors, AttributeError)
-
-messages.install()
 
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 from celery import bootsteps
+from celery.concurrency.prefork import TaskPool as ForkedPool
 from celery.signals import beat_init, before_task_publish
 
 from pipeline_core.database.engine import engine
@@ -30,8 +31,9 @@ class WorkerHeartbeat(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         name = f"{heartbeats.WORKER}{parent.hostname}"
-        beat(name)
-        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, beat, (name,))
+        write = beat_before_fork if issubclass(parent.pool_cls, ForkedPool) else beat
+        write(name)
+        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, write, (name,))
 
     def stop(self, parent: Any) -> None:
         if self._repeated is not None:
@@ -51,9 +53,12 @@ def beat(name: str) -> None:
         heartbeats.beat(name)
     except Unavailable as error:
         log.warning("heartbeat not written", name=name, error=error.message)
-    finally:
-        # This process forks: no connection may be open when it does.
-        engine().dispose()
+
+
+def beat_before_fork(name: str) -> None:
+    """The same in a process that forks: no connection may be open when it does."""
+    beat(name)
+    engine().dispose()
 
 
 @beat_init.connect

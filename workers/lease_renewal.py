@@ -1,44 +1,67 @@
-"""Renew the lease of a claimed step in a background thread. So leases can be short, and the step of a worker that died can soon
-be claimed by another one."""
+"""Renew the leases of the steps that this process holds, in a background thread. So leases can be short, and the step of a worker
+that died can soon be claimed by another one."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
 
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import cursor
-from pipeline_core.jobs.cursor import LeaseLost
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep
 
 log = structlog.get_logger(__name__)
 
 
-@contextmanager
-def renewing(step: ClaimedStep) -> Iterator[None]:
-    """Renew the step's lease until the block ends. If the lease is lost nevertheless, `cursor.finish` raises LeaseLost.
+class LeaseRenewal:
+    """Calls `renew` every `seconds` with all steps that are held at the time. Its thread starts with the first of them.
 
-    Does not limit the time of the block: Celery's time limits do.
+    A lease that is lost nevertheless is noticed by `cursor.finish`, which raises LeaseLost.
     """
-    done = threading.Event()
 
-    def renew() -> None:
-        while not done.wait(settings().lease_seconds / 3):
+    def __init__(self, renew: Callable[[Sequence[ClaimedStep]], object], seconds: float) -> None:
+        self._renew = renew
+        self._seconds = seconds
+        self._held: dict[str, ClaimedStep] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    @contextmanager
+    def holding(self, step: ClaimedStep) -> Iterator[None]:
+        """Renew the step's lease until the block ends. Does not limit the time of the block: each call has its own deadline."""
+        with self._lock:
+            self._held[step.owner] = step
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lease-renewal", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._held[step.owner]
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            with self._lock:
+                held = list(self._held.values())
             try:
-                cursor.renew(step)
-            except LeaseLost:
-                return
+                if held:
+                    self._renew(held)
             except Unavailable as error:
-                log.warning("lease not renewed", job_id=step.job_id, error=error.message)
+                log.warning("leases not renewed", steps=len(held), error=error.message)
 
-    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+
+@part(close=LeaseRenewal.stop)
+def lease_renewal() -> LeaseRenewal:
+    """This process's renewal: three times in the time of a lease."""
+    return LeaseRenewal(cursor.renew_all, settings().lease_seconds / 3)

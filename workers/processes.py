@@ -6,10 +6,12 @@ Kubernetes run, exec them. This module must import quickly.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline_core.settings import settings
 from workers.names import FLOWS, HOOKS, TICKS, stage_queues
 
 APP = "workers.app"
@@ -17,15 +19,17 @@ APP = "workers.app"
 
 @dataclass(frozen=True, slots=True)
 class WorkerKind:
-    """A kind of Celery worker. `concurrency` counts child processes, or threads with the pool `threads`."""
+    """A kind of Celery worker. `concurrency` counts child processes, or threads with the pool `threads`; None: a setting does
+    (`concurrency_of`)."""
 
     queues: tuple[str, ...]
-    concurrency: int
+    concurrency: int | None
     pool: str = "prefork"
 
 
 WORKERS = {
-    "stages": WorkerKind(tuple(stage_queues()), 4),
+    # A stage mostly waits for its plugins. None of its calls is without a deadline.
+    "stages": WorkerKind(tuple(stage_queues()), None, "threads"),
     # A delivery mostly waits for its subscriber, and its call has a deadline: threads are enough.
     "hooks": WorkerKind((HOOKS,), 32, "threads"),
     # Advancing a run mostly waits for the database.
@@ -34,9 +38,21 @@ WORKERS = {
 }
 """All kinds of workers. Together they serve every queue once."""
 
+MOST_STAGE_WORKERS = 4
+
 API_WORKERS = 2
 API_THREADS = 8
 """Threads of each API process for requests; each log follower takes an additional one."""
+
+
+def stage_workers() -> int:
+    """How many stage workers one machine runs unless more are asked for: one for each core, since a process uses one."""
+    return min(os.cpu_count() or 1, MOST_STAGE_WORKERS)
+
+
+def concurrency_of(kind: str) -> int:
+    """How many tasks a worker of this kind runs at a time."""
+    return WORKERS[kind].concurrency or settings().stage_threads
 
 
 def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency: int = 0) -> list[str]:
@@ -47,7 +63,7 @@ def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency
         "worker",
         "-n", f"{name or kind}@%h",
         "-Q", ",".join(queues or of_kind.queues),
-        "-c", str(concurrency or of_kind.concurrency),
+        "-c", str(concurrency or concurrency_of(kind)),
         f"--pool={of_kind.pool}", "--without-gossip", "--without-mingle", "--loglevel=INFO",
     )  # fmt: skip
 

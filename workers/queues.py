@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline_core.common.redis import patient_redis
-from pipeline_core.operations.status import Queues
 from pipeline_core.settings import settings
 from workers.names import queues
 
@@ -17,8 +16,3 @@ def lengths(names: Sequence[str] | None = None) -> dict[str, int]:
     for name in chosen:
         pipe.llen(f"{settings().redis_prefix}{name}")
     return dict(zip(chosen, pipe.execute(), strict=True))
-
-
-def depths() -> Queues:
-    """How many messages wait in each queue, and how many workers have taken and not acknowledged. Raises RedisError."""
-    return Queues(lengths(), int(patient_redis().hlen(f"{settings().redis_prefix}unacked")))

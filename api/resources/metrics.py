@@ -55,7 +55,7 @@ def read() -> Iterator[gauges.Family]:
     started = time.monotonic()
     plugins: tuple[str, ...] = ()
     try:
-        now = status.read(queues.depths)
+        now = status.read(queues.lengths)
     except Unavailable:
         yield _up("database", False)
     else:

@@ -52,7 +52,7 @@ def status(call: Call) -> Any:
 
     The numbers count the jobs of all users, for every token; no job is named.
     """
-    return health_checks.payload(service_status.read(queues.depths), settings())
+    return health_checks.payload(service_status.read(queues.lengths), settings())
 
 
 @blueprint.operation("PUT", "/v1/secrets/rotate", needs=ADMIN, payload=Rotated, example={"count": 3})

@@ -133,11 +133,6 @@ class Status(Schema):
         allow_none=True,
         metadata={"description": "Messages that wait, by queue; null while Redis is away."},
     )
-    unacknowledged = fields.Integer(
-        required=True,
-        allow_none=True,
-        metadata={"description": "Messages that workers have taken and not acknowledged; null while Redis is away."},
-    )
     plugins = fields.List(fields.Nested(PluginCircuit), required=True)
     workers = fields.List(fields.Nested(Worker), required=True)
     beatHeartbeatAgeSeconds = _seconds("Since beat's last heartbeat; null before its first.", allow_none=True)

@@ -65,8 +65,10 @@ def make_engine(url: str, **options: Any) -> Engine:
             "keepalives_count": 3,
         },
         **{
-            "pool_size": 8,
-            "max_overflow": 8,
+            # Few, and none is closed before its time: to open one costs more than a transaction.
+            "pool_size": settings().database_connections,
+            "max_overflow": 0,
+            "pool_use_lifo": True,
             "pool_timeout": 5,
             "pool_recycle": 1800,
             **options,

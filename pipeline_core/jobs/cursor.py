@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Interval, Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import Interval, Select, bindparam, case, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
@@ -62,6 +62,7 @@ _MOVE = (
         not_before=None,
         publish_count=0,
         claim_count=0,
+        crash_count=0,
         lease_owner=None,
         lease_until=None,
         unreachable={},
@@ -107,8 +108,11 @@ Progress = Continue | Parked | Done
 
 
 @again_if_contended
-def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | AlreadyAdvanced | NotOwner:
-    """Take the lease of a step for `owner`, a name that is unique to this call. Raises Unavailable."""
+def claim(
+    job_id: str, epoch: int, stage: Stage, owner: str, *, holder: str = ""
+) -> ClaimedStep | AlreadyAdvanced | NotOwner:
+    """Take the lease of a step for `owner`, a name that is unique to this call: from `holder` too, which hands it over without
+    another claim being counted. Raises Unavailable."""
     with transaction() as session:
         row = session.execute(
             _claiming(stage),
@@ -117,6 +121,7 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | Al
                 "of_epoch": epoch,
                 "of_stage": stage,
                 "owner": owner,
+                "holder": holder,
                 "lease": timedelta(seconds=settings().lease_seconds),
             },
         ).one_or_none()
@@ -131,6 +136,7 @@ def claim(job_id: str, epoch: int, stage: Stage, owner: str) -> ClaimedStep | Al
             stage=stage,
             owner=owner,
             claim_count=row.claim_count,
+            crash_count=row.crash_count,
             kind=row.kind,
             user_id=row.user_id,
             namespace=row.namespace,
@@ -151,28 +157,30 @@ def _claiming(stage: Stage) -> Select[Any]:
     """The statement that takes the lease of a step and reads all that its stage needs."""
     step = _STEP.c
     lease_end = func.now() + bindparam("lease", type_=Interval)
+    handed_over = step.lease_owner == bindparam("holder")
     claimed = (
         update(_STEP)
         .where(
             step.job_id == bindparam("of_job"),
             step.epoch == bindparam("of_epoch"),
             step.stage == bindparam("of_stage"),
-            or_(step.lease_until.is_(None), step.lease_until < func.now()),
+            or_(step.lease_until.is_(None), step.lease_until < func.now(), handed_over),
             or_(step.not_before.is_(None), step.not_before <= func.now()),
         )
         .values(
             lease_owner=bindparam("owner"),
             lease_until=lease_end,
             due_at=lease_end,
-            claim_count=step.claim_count + 1,
+            claim_count=step.claim_count + case((handed_over, 0), else_=1),
         )
-        .returning(step.job_id, step.claim_count, step.unreachable)
+        .returning(step.job_id, step.claim_count, step.crash_count, step.unreachable)
         .cte("claimed")
     )
     document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
     return (
         select(
             claimed.c.claim_count,
+            claimed.c.crash_count,
             claimed.c.unreachable,
             Job.kind,
             Job.user_id,
@@ -224,6 +232,43 @@ def renew(step: ClaimedStep, entries: Sequence[TrailEntry] = ()) -> None:
         if renewed is None:
             raise LeaseLost(step.job_id)
         _write_trail(session, step, entries)
+
+
+@again_if_contended
+def renew_all(steps: Sequence[ClaimedStep]) -> None:
+    """Renew the leases of these claimed steps, as far as their owners still hold them, by one statement. Raises Unavailable.
+
+    A step that another transaction has locked, such as one that is being finished, is left to the next call: waiting for it
+    would hold up the others.
+    """
+    lease_end = func.now() + timedelta(seconds=settings().lease_seconds)
+    held = (
+        select(Step.job_id)
+        .where(Step.job_id.in_([step.job_id for step in steps]), Step.lease_owner.in_([step.owner for step in steps]))
+        .with_for_update(skip_locked=True)
+    ).cte("held")
+    with transaction() as session:
+        session.execute(
+            update(Step)
+            .where(Step.job_id.in_(select(held.c.job_id)))
+            .values(lease_until=lease_end, due_at=lease_end)
+            .execution_options(synchronize_session=False)
+        )
+
+
+@again_if_contended
+def release(step: ClaimedStep) -> None:
+    """Give a claimed step back as if it had not been claimed. Does nothing when this owner no longer holds it.
+
+    Raises Unavailable.
+    """
+    due = func.now() + timedelta(seconds=settings().wake_after_seconds)
+    with transaction() as session:
+        session.execute(
+            update(_STEP)
+            .where(_STEP.c.job_id == step.job_id, _STEP.c.epoch == step.epoch, _STEP.c.lease_owner == step.owner)
+            .values(lease_owner=None, lease_until=None, due_at=due, claim_count=_STEP.c.claim_count - 1)
+        )
 
 
 @again_if_contended
@@ -303,9 +348,18 @@ def _postpone(session: Session, job: Job, outcome: Postpone | Crash) -> None:
     again = {"reason": outcome.reason, "stage": str(job.stage), "seconds": outcome.seconds}
     log_lines.note(session, "stage postponed", job_id=job.id, request_id=job.request_id, **again)
     due = now() + timedelta(seconds=outcome.seconds)
-    released = {"due_at": due, "not_before": due, "publish_count": 0, "lease_owner": None, "lease_until": None}
-    if isinstance(outcome, Postpone):
-        released |= {"claim_count": 0, "unreachable": _write_unreachable(outcome.unreachable)}
+    released: dict[str, Any] = {
+        "due_at": due,
+        "not_before": due,
+        "publish_count": 0,
+        "claim_count": 0,
+        "lease_owner": None,
+        "lease_until": None,
+    }
+    if isinstance(outcome, Crash):
+        released |= {"crash_count": _STEP.c.crash_count + 1}
+    else:
+        released |= {"crash_count": 0, "unreachable": _write_unreachable(outcome.unreachable)}
     session.execute(update(_STEP).where(_STEP.c.job_id == job.id).values(released))
 
 

@@ -169,15 +169,7 @@ def _heartbeats(status: Status) -> Iterator[Family]:
 def _in_redis(status: Status) -> Iterator[Family]:
     if status.queues is None:
         return
-    yield Family(
-        "pipeline_queue_messages", "Messages that wait in a queue, by queue.", ("queue",), _one(status.queues.waiting)
-    )
-    yield Family(
-        "pipeline_queue_unacknowledged",
-        "Messages that workers have taken and not acknowledged.",
-        (),
-        _only(status.queues.unacknowledged),
-    )
+    yield Family("pipeline_queue_messages", "Messages that wait in a queue, by queue.", ("queue",), _one(status.queues))
     yield Family(
         "pipeline_plugin_circuit",
         "1 for the state that a plugin's circuit breaker is in, by plugin.",

@@ -60,8 +60,7 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
         "failingSchedules": now.failing_schedules,
         "cleanups": now.cleanups,
         "observationAgeSeconds": now.observation_age_seconds,
-        "queues": now.queues and dict(now.queues.waiting),
-        "unacknowledged": now.queues and now.queues.unacknowledged,
+        "queues": now.queues and dict(now.queues),
         "plugins": [
             {
                 "plugin": key,
@@ -120,7 +119,7 @@ def _cluster_problems(cluster: ClusterHealth) -> Iterator[str]:
 
 def _why_late(status: Status, queue: str, age: float) -> str:
     """Nobody serves a queue that holds nothing but the probes since then; one with more may only be long."""
-    waiting = status.queues.waiting.get(queue, 0) if status.queues else 0
+    waiting = status.queues.get(queue, 0) if status.queues else 0
     if waiting <= age / PROBE_EVERY_SECONDS + 1:
         return "nobody serves it"
     return f"it is {waiting} messages behind; its workers take less than comes in, or it has none"

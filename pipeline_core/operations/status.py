@@ -75,12 +75,8 @@ class Backlog:
     oldest_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """Messages in Redis: those that wait, by queue, and those that workers have taken and not acknowledged."""
-
-    waiting: Mapping[str, int]
-    unacknowledged: int
+Queues = Mapping[str, int]
+"""Messages that wait in Redis, by queue."""
 
 
 @dataclass(frozen=True, slots=True)

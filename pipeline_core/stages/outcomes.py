@@ -60,7 +60,8 @@ class ClaimedStep:
     """A step whose lease a worker holds, with all that its stage needs to know about the job.
 
     `submitted` is the job as submitted, for the stage `translate`; `taskset` is the TaskSet, for all others. `trail` holds
-    the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, including this one.
+    the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, including this one,
+    since a worker last came to an outcome of it, and `crash_count` the unexpected exceptions in a row.
     `unreachable` are the plugins that the step was postponed for, by key.
     """
 
@@ -69,6 +70,7 @@ class ClaimedStep:
     stage: Stage
     owner: str
     claim_count: int
+    crash_count: int = 0
     kind: str
     user_id: str
     namespace: str
@@ -140,7 +142,7 @@ class Postpone:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crash:
-    """The stage ended with an unexpected exception: the step is due again after `seconds`, and its claims still count."""
+    """The stage ended with an unexpected exception: the step is due again after `seconds`, and the exception counts."""
 
     reason: str
     seconds: float

@@ -6,11 +6,13 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
 from celery import Celery
 
+from scripts.benchmarks import cpu
 from scripts.benchmarks.stand import Stand, wait_for
 from workers.names import stage_queues
 
@@ -18,8 +20,21 @@ QUIET_POLLS = 5
 """A queue that is empty may be about to be filled by the task that runs: it must be so several times in a row."""
 
 
-def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], worker: str = "stages1") -> float:
-    """So many jobs with this body, until all have succeeded."""
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How many jobs ended in a second, and what CPU time, in milliseconds, each process took for one of them."""
+
+    jobs_per_second: float
+    cpu_ms_per_job: dict[str, float]
+
+
+def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], workers: Sequence[str] = ()) -> float:
+    """So many jobs with this body, until all have succeeded; by all stage workers unless some are named."""
+    return drain_jobs(stand, count, body, workers).jobs_per_second
+
+
+def drain_jobs(stand: Stand, count: int, body: Mapping[str, Any], workers: Sequence[str] = ()) -> Drained:
+    """The same, with the CPU time that they took."""
     from workers.app import app
 
     with closing(psycopg2.connect(stand.database_url)) as connection, connection.cursor() as cursor:
@@ -29,15 +44,25 @@ def jobs_per_second(stand: Stand, count: int, body: Mapping[str, Any], worker: s
             cursor.execute("SELECT 1 FROM jobs WHERE finished_at IS NULL LIMIT 1")
             return cursor.fetchone() is None
 
-        queues = stage_queues()
+        before: dict[str, float] = {}
+
+        def fill() -> None:
+            submit_jobs(count, body)
+            before.update(cpu.seconds())
+
         seconds = drain(
-            app, queues, lambda: submit_jobs(count, body), lambda: wait_for(ended, "the jobs to end"), worker
+            app,
+            stage_queues(),
+            fill,
+            lambda: wait_for(ended, "the jobs to end"),
+            *(workers or stand.stage_workers),
         )
+        spent = cpu.milliseconds_each(before, cpu.seconds(), count)
         cursor.execute("SELECT count(*), min(reason) FROM jobs WHERE state <> 'succeeded'")
         wrong, reason = cursor.fetchone() or (0, "")
     if wrong:
         raise RuntimeError(f"{wrong} jobs did not succeed: {reason}")
-    return count / seconds
+    return Drained(count / seconds, spent)
 
 
 def submit_jobs(count: int, body: Mapping[str, Any]) -> None:
@@ -53,11 +78,11 @@ def submit_jobs(count: int, body: Mapping[str, Any]) -> None:
 
 
 def drain(
-    app: Celery, queues: Sequence[str], fill: Callable[[], object], done: Callable[[], float], worker: str
+    app: Celery, queues: Sequence[str], fill: Callable[[], object], done: Callable[[], float], *workers: str
 ) -> float:
-    """Seconds from when the worker begins to listen until it is done. Others are left as they are."""
-    name = address(worker)
-    wait_for(lambda: app.control.ping(destination=name, timeout=1), "the worker to be up")
+    """Seconds from when these workers begin to listen until it is done. Others are left as they are."""
+    name = [f"{worker}@{socket.gethostname()}" for worker in workers]
+    wait_for(lambda: len(app.control.ping(destination=name, timeout=1)) == len(name), "the workers to be up")
     for queue in queues:
         app.control.cancel_consumer(queue, destination=name, reply=True)
     fill()
@@ -65,11 +90,6 @@ def drain(
     for queue in queues:
         app.control.add_consumer(queue, destination=name)
     return done() - started
-
-
-def address(worker: str) -> list[str]:
-    """The one worker of this name, as Celery's remote control wants it."""
-    return [f"{worker}@{socket.gethostname()}"]
 
 
 def quiet(empty: Callable[[], bool]) -> float:

@@ -32,7 +32,7 @@ def measure(scale: Scale) -> Result:
         from workers import publish
 
         publish.install()
-        stand.start_service("stages1", "flows", "housekeeping", "beat", "watcher")
+        stand.start_service(*stand.stage_workers, "flows", "housekeeping", "beat", "watcher")
         with closing(psycopg2.connect(stand.database_url)) as connection:
             connection.autocommit = True
             cursor = connection.cursor()

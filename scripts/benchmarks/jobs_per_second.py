@@ -12,11 +12,10 @@ import sys
 from redis import Redis
 
 from pipeline_up.service import Service
-from scripts.benchmarks.drain import drain, jobs_per_second, quiet
+from scripts.benchmarks.drain import drain, drain_jobs, jobs_per_second, quiet
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, Stand, standing, wait_for
-from workers.processes import WORKERS
 
 NAME = "jobs_per_second"
 GOAL = 2.0
@@ -25,11 +24,12 @@ GOAL = 2.0
 def measure(scale: Scale) -> Result:
     """Drain the queues in turn."""
     with standing() as stand:
-        stand.start_service("stages1", "housekeeping", "beat")
+        stand.start_service(*stand.stage_workers, "housekeeping", "beat")
         stand.start(stand.bare_worker())
         jobs_per_second(stand, scale.jobs // 4, JOB)
         _bare(stand, scale.jobs // 4)
-        rounds = [(jobs_per_second(stand, scale.jobs, JOB), _bare(stand, scale.jobs)) for _ in range(scale.rounds)]
+        pairs = [(drain_jobs(stand, scale.jobs, JOB), _bare(stand, scale.jobs)) for _ in range(scale.rounds)]
+        rounds = [(drained.jobs_per_second, bare) for drained, bare in pairs]
         value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
         return Result(
             name=NAME,
@@ -42,7 +42,8 @@ def measure(scale: Scale) -> Result:
             more={
                 "huey": _huey(stand, scale.jobs),
                 "rounds": rounds,
-                "worker_processes": WORKERS["stages"].concurrency,
+                "worker_processes": stand.plan.stage_workers,
+                "cpu_ms_per_job": pairs[-1][0].cpu_ms_per_job,
             },
         )
 
@@ -72,7 +73,7 @@ def _huey(stand: Stand, count: int) -> float:
     stand.start(
         Service(
             name="huey",
-            argv=[*consumer, "-k", "process", "-w", str(WORKERS["stages"].concurrency), "-q"],
+            argv=[*consumer, "-k", "process", "-w", str(stand.plan.stage_workers), "-q"],
             env=stand.environment,
         )
     )

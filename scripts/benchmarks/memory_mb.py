@@ -26,11 +26,11 @@ IDLE_APP = "scripts.benchmarks.baselines.idle_flask:app"
 def measure(scale: Scale) -> Result:
     """The API and the worker have done some work before; the idle ones none."""
     with standing() as stand, closing(Listener("127.0.0.1", 0)) as listener:
-        stand.start_service("api", "stages1")
+        stand.start_service("api", *stand.stage_workers)
         words = {"api.wsgi:app": IDLE_APP, f"--bind=fd://{stand.plan.listener}": f"--bind=fd://{listener.fileno}"}
         idle = stand.like("api", "idle-flask", words)
         stand.start(replace(idle, ready=lambda: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
-        stand.start(stand.bare_worker())
+        stand.start(stand.bare_worker(forked=False))
         jobs_per_second(stand, scale.jobs, JOB)
         with requests.Session() as client:
             client.headers["token"] = a_token()

@@ -6,11 +6,10 @@ import statistics
 
 from pipeline_core.stages.names import PLUGIN_TYPE
 from scripts.benchmarks.calls import rounds_per_second
-from scripts.benchmarks.drain import jobs_per_second
+from scripts.benchmarks.drain import drain_jobs, jobs_per_second
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import TRANSLATED, plugin_server, register, standing
-from workers.processes import WORKERS
 
 NAME = "plugin_jobs_per_second"
 GOAL = 0.5
@@ -23,15 +22,14 @@ def measure(scale: Scale) -> Result:
     with standing() as stand, plugin_server(stand, PLUGIN_MILLISECONDS) as url:
         urls = [f"{url}/{type}" for type in PLUGIN_TYPE.values()]
         register(*({"pluginType": type, "callAddress": f"{url}/{type}"} for type in PLUGIN_TYPE.values()))
-        stand.start_service("stages1", "housekeeping", "beat")
+        stand.start_service(*stand.stage_workers, "housekeeping", "beat")
         jobs_per_second(stand, scale.jobs // 4, TRANSLATED)
-        rounds = [
-            (
-                jobs_per_second(stand, scale.jobs, TRANSLATED),
-                rounds_per_second(urls, PACKET, scale.jobs, WORKERS["stages"].concurrency),
-            )
+        processes = stand.plan.stage_workers
+        pairs = [
+            (drain_jobs(stand, scale.jobs, TRANSLATED), rounds_per_second(urls, PACKET, scale.jobs, processes))
             for _ in range(scale.rounds)
         ]
+        rounds = [(drained.jobs_per_second, straight) for drained, straight in pairs]
     value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
     return Result(
         name=NAME,
@@ -41,5 +39,10 @@ def measure(scale: Scale) -> Result:
         goal=f"ratio at least {GOAL:g}",
         met=value / baseline >= GOAL,
         samples=scale.jobs * scale.rounds,
-        more={"rounds": rounds, "worker_processes": WORKERS["stages"].concurrency, "plugin_ms": PLUGIN_MILLISECONDS},
+        more={
+            "rounds": rounds,
+            "worker_processes": processes,
+            "plugin_ms": PLUGIN_MILLISECONDS,
+            "cpu_ms_per_job": pairs[-1][0].cpu_ms_per_job,
+        },
     )

@@ -39,7 +39,7 @@ def measure(scale: Scale) -> Result:
         _add_flows()
         bare = _bare()
         stand.start(*_workers(stand))
-        stand.start_service("stages1", "beat")
+        stand.start_service(*stand.stage_workers, "beat")
         with closing(psycopg2.connect(stand.database_url)) as connection:
             connection.autocommit = True
             rounds = [_minute(clock, connection.cursor()) for _ in range(scale.rounds + 1)][1:]

@@ -31,6 +31,7 @@ from pipeline_up.plan import ProcessPlan
 from pipeline_up.service import Service
 from pipeline_up.supervisor import Change, ServiceSupervisor
 from workers.names import stage_queues
+from workers.processes import concurrency_of, stage_workers
 
 READY_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
@@ -64,7 +65,7 @@ TRANSLATED = {**JOB, "jobKind": "Bench", "job": {"kind": "Bench", "taskset": JOB
 
 @dataclass
 class Stand:
-    """The service as `pipeline up` runs it, on the null cluster, with one worker for the stages.
+    """The service as `pipeline up` runs it, on the null cluster.
 
     This process has the service's settings, and `environment` is what the baselines' processes get.
     """
@@ -92,9 +93,16 @@ class Stand:
         (service,) = (service for service in self.plan.services() if service.name == name)
         return replace(service, name=other, argv=[words.get(word, word) for word in service.argv])
 
-    def bare_worker(self) -> Service:
-        """A worker for `baselines.bare_celery` of the same pool, with as many processes, and Celery's own log level."""
+    @property
+    def stage_workers(self) -> list[str]:
+        """The names of the stage workers, each of one process."""
+        return [f"stages{number}" for number in range(1, self.plan.stage_workers + 1)]
+
+    def bare_worker(self, *, forked: bool = True) -> Service:
+        """A worker for `baselines.bare_celery` with as many forked processes, or in the same pool, and Celery's own log level."""
+        pool = {"--pool=threads": "--pool=prefork", str(concurrency_of("stages")): str(self.plan.stage_workers)}
         words = {
+            **(pool if forked else {}),
             "workers.app": "scripts.benchmarks.baselines.bare_celery",
             "stages1@%h": "bare@%h",
             ",".join(stage_queues()): "bare",
@@ -141,7 +149,7 @@ def standing() -> Iterator[Stand]:
                     data_dir=data.path,
                     listener=listener.fileno,
                     api_ready=lambda: listener.answers("/readyz"),
-                    stage_workers=1,
+                    stage_workers=stage_workers(),
                     hook_workers=1,
                 )
                 yield Stand(supervisor, plan, listener.url, environment)

@@ -13,14 +13,14 @@ from tests.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {
-    "jobs_per_second": {"huey", "worker_processes"},
+    "jobs_per_second": {"huey", "worker_processes", "cpu_ms_per_job"},
     "submit_per_second": {"p99_ratio", "latency_ms", "baseline_latency_ms"},
     "launch_latency_ms": {"latency_ms", "baseline_latency_ms"},
     "flow_task_overhead_ms": {"wide", "deep"},
     "watcher_changes_per_second": {"jobs", "pods", "seconds", "cpu_ms_per_change"},
     "watcher_memory_mb_10000_pods": {"jobs", "pods"},
     "schedule_minute_lag_seconds": {"p50", "p99", "rounds"},
-    "plugin_jobs_per_second": {"worker_processes", "plugin_ms"},
+    "plugin_jobs_per_second": {"worker_processes", "plugin_ms", "cpu_ms_per_job"},
     "list_ms": {"jobs", "cases"},
     "count_ms": {"jobs", "cases"},
     "hook_lag_ms": {"lag_ms", "events_per_second"},

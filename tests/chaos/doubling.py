@@ -1,4 +1,4 @@
-"""The service with every message sent twice, and redelivered to another worker long before its stage is done.
+"""The service with every message sent twice.
 
 Loaded in front of the service itself: by gunicorn as its configuration, by Celery as the module of its app.
 """
@@ -20,11 +20,5 @@ def _put_twice(channel: redis.Channel, queue: str, message: dict[str, Any], **op
 
 
 redis.Channel._put = _put_twice
-app.conf.broker_transport_options = {
-    **app.conf.broker_transport_options,
-    "visibility_timeout": 1,
-    "unacked_restore_interval": 0.5,
-    "unacked_restore_throttle": 1,
-}
 
 __all__ = ["app"]

@@ -18,7 +18,7 @@ PARKING_POINTS = (Point.CHAIN_PARKING, Point.CHAIN_PARKED)
 
 @dataclass(frozen=True)
 class Case:
-    """A job to which something happens: `exit` ends a worker's child, `kill` the whole worker."""
+    """A job to which something happens: `exit` ends the process, `kill` its whole group."""
 
     name: str
     fault: str
@@ -74,7 +74,7 @@ def ended(
         redis_url,
         PIPELINE_FAILPOINT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
     ) as world:
-        world.service.start("stages1", "hooks1", "housekeeping", "beat", "watcher")
+        world.service.start("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")
         for case in BY_JOB:
             world.submit(case.name, park=case.suspended)
         for case in BY_JOB:

@@ -14,6 +14,9 @@ from tests.chaos.world import World, a_world
 from tests.waiting import HANG_SECONDS, wait_for
 
 POISONED = (Stage.FACTORS, Stage.LAUNCH)
+CROWD = 64
+IN_FLIGHT = 32
+COMPANY = 12
 PATHS = ("/translator", "/priority", "/first", "/decorator", "/binder")
 
 
@@ -64,22 +67,52 @@ def test_a_worker_killed_during_plugin_calls_costs_a_lease_and_no_job(world: Wor
         world.check(name)
 
 
-def test_a_job_that_kills_its_worker_each_time_fails_and_says_so_while_others_go_on(world: World) -> None:
-    for stage in POISONED:
-        world.submit(f"poison-{stage}", seconds=300)
-    others = [f"beside-poison-{number}" for number in range(4)]
-    for name in others:
+def test_a_worker_killed_with_many_calls_in_flight_costs_a_lease_and_no_job(world: World) -> None:
+    answer = threading.Event()
+    plugins = dict(world.plugins.plugins)
+    names = [f"crowd-{number}" for number in range(CROWD)]
+    waiting: set[str] = set()
+
+    def slow(path: str) -> Any:
+        def plugin(packet: dict[str, Any]) -> Any:
+            waiting.add(packet["header"]["jobName"])
+            answer.wait(HANG_SECONDS)
+            return plugins[path](packet)
+
+        return plugin
+
+    world.service.kill("stages2")
+    for path in PATHS:
+        world.plugins.plugins[path] = slow(path)
+    for name in names:
         world.submit(name)
-    world.wait_ended()
+    wait_for(lambda: len(waiting) >= IN_FLIGHT, "the calls", progress=lambda: len(waiting))
+    world.service.kill("stages1")
+    answer.set()
+    world.plugins.plugins.update(plugins)
+    world.service.start("stages1", "stages2")
+    world.wait_ended(*names)
+    for name in names:
+        world.check(name)
+
+
+@pytest.mark.parametrize("stage", POISONED)
+def test_a_job_that_kills_its_worker_each_time_fails_and_says_so_while_others_go_on(world: World, stage: Stage) -> None:
+    poison = f"poison-{stage}"
+    others = [f"beside-{poison}-{number}" for number in range(COMPANY)]
+    for name in others[::2]:
+        world.submit(name)
+    world.submit(poison, seconds=300)
+    for name in others[1::2]:
+        world.submit(name)
+    world.wait_ended(poison, *others)
     for name in others:
         world.check(name)
-    faults = world.service.faults
-    for stage in POISONED:
-        ((state, reason),) = world.rows("SELECT state, reason FROM jobs WHERE name = %s", f"poison-{stage}")
-        assert (state, reason) == ("failed", f"The stage {stage} was begun 3 times and its worker ended each time.")
-        assert len(list(faults.glob(f"*poison-{stage}#*"))) == 3
-        world.check_events(f"poison-{stage}", ["waiting", "failed"])
-    assert not (world.starts / f"poison-{Stage.FACTORS}").exists()
+    ((state, reason),) = world.rows("SELECT state, reason FROM jobs WHERE name = %s", poison)
+    assert (state, reason) == ("failed", f"The stage {stage} was begun 3 times and its worker ended each time.")
+    assert len(list(world.service.faults.glob(f"*{poison}#*"))) == 3
+    world.check_events(poison, ["waiting", "failed"])
+    assert stage is Stage.LAUNCH or not (world.starts / poison).exists()
     assert not set(world.cluster().running()) & set(world.jobs.values()), "what was launched has been ended"
 
 

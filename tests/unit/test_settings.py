@@ -14,13 +14,14 @@ def test_a_stage_s_limits_are_in_their_order() -> None:
     own = Settings()
     longest_plugin = 300
     assert max(own.stage_budget_seconds, longest_plugin) < own.soft_limit_seconds < own.hard_limit_seconds
-    assert own.hard_limit_seconds + own.lease_seconds < own.visibility_timeout_seconds
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("PIPELINE_VISIBILITY_TIMEOUT_SECONDS", "60", "must be more than a stage's hard limit"),
+        ("PIPELINE_MAX_CLAIMS", "1", "must be at least 2"),
+        ("PIPELINE_STAGE_THREADS", "0", "must be at least 1"),
+        ("PIPELINE_DATABASE_CONNECTIONS", "0", "must be at least 1"),
         ("PIPELINE_LEASE_SECONDS", "0.5", "must be at least 1"),
         ("PIPELINE_LOCAL_SLOTS", "-1", "-1 is less than 0"),
         ("PIPELINE_STAGE_BUDGET_SECONDS", "soon", "PIPELINE_STAGE_BUDGET_SECONDS"),

@@ -121,6 +121,7 @@ class Step(Base):
     not_before: Mapped[Timestamp | None]
     publish_count: Mapped[int] = mapped_column(default=0)
     claim_count: Mapped[int] = mapped_column(default=0)
+    crash_count: Mapped[int] = mapped_column(default=0)
     lease_owner: Mapped[str | None]
     lease_until: Mapped[Timestamp | None]
     unreachable: Mapped[Document]

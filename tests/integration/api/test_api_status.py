@@ -102,7 +102,7 @@ def test_ended_jobs_are_counted_once_a_minute_and_the_others_each_time(admin: An
 def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any) -> None:
     admin.payload("POST", "/v1/features", json=HOOK)
     admin.payload("PUT", "/v1/features/turn-on/bell")
-    (key,) = status.read(lambda: status.Queues({}, 0)).plugins
+    (key,) = status.read(dict).plugins
     for plugin in (key, "LifeHook.gone.nobody"):
         for _ in range(settings().breaker_failures):
             with pytest.raises(PluginUnavailable), client()._guard.entered(plugin, 30):
@@ -193,7 +193,7 @@ def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> N
         plugins=(),
         cluster=cluster_health.ClusterHealth("here", report_age_seconds=1.0),
         heartbeat_ages={heartbeats.BEAT: 1.0, f"{heartbeats.WORKER}w@h": 1.0, f"{queue_probes.PREFIX}hooks": 900.0},
-        queues=status.Queues({"hooks": waiting}, 0),
+        queues={"hooks": waiting},
     )
     (only,) = health_checks.problems(found, settings())
     assert only.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")

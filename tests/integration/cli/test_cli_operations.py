@@ -20,7 +20,6 @@ WELL: dict[str, Any] = {
     "cleanups": 0,
     "observationAgeSeconds": 0.0,
     "queues": {"stages.gates": 1, "hooks": 0},
-    "unacknowledged": 1,
     "plugins": [
         {"plugin": "LifeHook.bell.ops", "circuit": "open", "calls": 0, "failures": 5, "cause": "no\x1b[2J route"}
     ],

@@ -15,6 +15,7 @@ from pipeline_core.jobs import rollup
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from tests.integration.jobs.test_cursor import submitted_taskset
+from workers import stage_run
 from workers.tasks import stages
 
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -46,7 +47,7 @@ def test_the_reason_is_the_exception_and_never_a_worker_that_ended(place: str, m
     job_id = submitted_taskset()
     with monkeypatch.context() as broken:
         if place == "in the stage":
-            broken.setitem(stages.RUN, Stage.LAUNCH, explode)
+            broken.setitem(stage_run.RUN, Stage.LAUNCH, explode)
         else:
             broken.setattr(rollup, "apply", explode)
         for _ in range(settings().max_claims - 1):
@@ -68,7 +69,7 @@ def test_the_reason_is_the_exception_and_never_a_worker_that_ended(place: str, m
 def test_a_job_goes_on_when_the_exception_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = submitted_taskset()
     with monkeypatch.context() as broken:
-        broken.setitem(stages.RUN, Stage.LAUNCH, explode)
+        broken.setitem(stage_run.RUN, Stage.LAUNCH, explode)
         run_launch(job_id)
     run_launch(job_id)
     assert state_of(job_id) == ("succeeded", "")

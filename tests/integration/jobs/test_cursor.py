@@ -99,6 +99,50 @@ def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_
     assert cursor.finish(second, Advance()) == Continue(Stage.LAUNCH)
 
 
+def lease_of(job_id: str) -> Any:
+    step = step_of(job_id)
+    assert step is not None
+    return step.lease_until
+
+
+def test_the_leases_that_a_process_holds_are_renewed_together_and_no_others() -> None:
+    held, lost, locked = submitted(), submitted(), submitted()
+    claims = [claimed(job_id) for job_id in (held, lost, locked)]
+    for job_id in (held, lost, locked):
+        let_lease_end(job_id)
+    of_another = claimed(lost, owner="w2")
+    before = {job_id: lease_of(job_id) for job_id in (held, lost, locked)}
+    with transaction() as session:
+        session.execute(select(Step).where(Step.job_id == locked).with_for_update())
+        cursor.renew_all(claims)
+    assert lease_of(held) > before[held]
+    assert lease_of(lost) == before[lost], "another owner holds it"
+    assert lease_of(locked) == before[locked], "nobody waits for who has locked it"
+    cursor.renew_all([claims[2]])
+    assert lease_of(locked) > before[locked]
+    assert cursor.finish(of_another, Advance()) == Continue(Stage.LAUNCH)
+
+
+def test_a_released_step_is_as_if_it_had_not_been_claimed() -> None:
+    job_id = submitted()
+    claim = claimed(job_id)
+    cursor.release(claim)
+    again = claimed(job_id, owner="w2")
+    assert again.claim_count == 1
+    cursor.release(claim)
+    assert cursor.finish(again, Advance()) == Continue(Stage.LAUNCH), "only its holder releases it"
+
+
+def test_a_step_is_handed_over_by_its_holder_alone_and_counts_no_claim() -> None:
+    job_id = submitted()
+    claimed(job_id)
+    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w3") == NotOwner()
+    taken = cursor.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w1")
+    assert isinstance(taken, ClaimedStep)
+    assert taken.claim_count == 1
+    assert cursor.finish(taken, Advance()) == Continue(Stage.LAUNCH)
+
+
 def test_the_cursor_skips_stages_that_nothing_matches() -> None:
     job_id = submitted()
     assert cursor.finish(claimed(job_id), Advance(taskset=taskset())) == Continue(Stage.LAUNCH)

@@ -354,6 +354,7 @@ def upgrade() -> None:
         sa.Column("not_before", sa.DateTime(timezone=True), nullable=True),
         sa.Column("publish_count", sa.Integer(), nullable=False),
         sa.Column("claim_count", sa.Integer(), nullable=False),
+        sa.Column("crash_count", sa.Integer(), nullable=False),
         sa.Column("lease_owner", sa.Text(), nullable=True),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("unreachable", sa.JSON(none_as_null=True), nullable=False),

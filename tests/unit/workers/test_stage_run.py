@@ -11,7 +11,7 @@ from pipeline_core.settings import Settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Crash, Fail
 from tests.unit.jobs.test_cursor import step
-from workers.tasks.stages import crashed
+from workers.stage_run import crashed
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from workers.tasks.stages import crashed
 )
 def test_the_reason_names_the_exceptions_type_and_where_the_log_has_it(claims: int, kind: type, beginning: str) -> None:
     with capture_logs() as logged:
-        outcome = crashed(replace(step(Stage.LAUNCH), claim_count=claims), ValueError("token hush"))
+        outcome = crashed(replace(step(Stage.LAUNCH), crash_count=claims - 1), ValueError("token hush"))
     assert type(outcome) is kind
     assert outcome.reason.startswith(beginning)
     assert f"error_id {logged[0]['error_id']}" in outcome.reason

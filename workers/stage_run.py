@@ -1,0 +1,148 @@
+"""One run of a stage of a job: claim the step, run the stage, finish the step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from pipeline_core.common import failpoints
+from pipeline_core.common.failpoints import Point
+from pipeline_core.errors import Unavailable
+from pipeline_core.jobs import cleanup, cursor
+from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, LeaseLost, NotOwner, Parked, Progress
+from pipeline_core.jobs.trials import Trial, trial
+from pipeline_core.metrics.totals import Metric, totals
+from pipeline_core.settings import settings
+from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
+from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, Outcome
+from workers import chain
+from workers.lease_renewal import lease_renewal
+
+log = structlog.get_logger(__name__)
+
+RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
+    Stage.TRANSLATE: translate.run,
+    Stage.FACTORS: factors.run,
+    Stage.GATES: lambda step: gates.run(step, partial(cursor.renew, step)),
+    Stage.DECORATE: decorate.run,
+    Stage.BIND: bind.run,
+    Stage.LAUNCH: launch.run,
+}
+CRASH_PAUSE = 5.0
+"""Seconds until a stage is retried that ended with an unexpected exception."""
+ALONE_AT_A_TIME = 2
+"""How many steps are tried alone at a time, each in a process of its own, by each process of a worker."""
+
+_alone = threading.BoundedSemaphore(ALONE_AT_A_TIME)
+
+
+def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "") -> Progress | AlreadyAdvanced | None:
+    """Run one stage of a job, if its step is still due. The outcome is committed when this returns.
+
+    `owner` is a name that is unique to this call. None: there was nothing to do, or its result is not known here. With
+    `take_from`, the step's present owner, this process runs nothing else, and no other is started for the step.
+    """
+    structlog.contextvars.bind_contextvars(job_id=job_id, stage=str(stage), epoch=epoch)
+    try:
+        step = cursor.claim(job_id, epoch, stage, owner, holder=take_from)
+        match step:
+            case AlreadyAdvanced():
+                return step
+            case NotOwner():
+                return None
+        structlog.contextvars.bind_contextvars(request_id=step.request_id)
+        if not take_from and trial(step.claim_count, settings().max_claims) is Trial.ALONE:
+            _run_alone(step)
+            return None
+        return _run_claimed(step)
+    except Unavailable as error:
+        # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
+        log.warning("stage postponed: the database is unavailable", error=error.message)
+    except LeaseLost:
+        log.info("stage result dropped: the job was stopped, or another worker took the step over")
+        if stage is Stage.LAUNCH:
+            cleanup.delete_late_launch(job_id)
+    return None
+
+
+def _run_claimed(step: ClaimedStep) -> Progress:
+    started = time.monotonic()
+    result: Outcome
+    try:
+        with lease_renewal().holding(step):
+            failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
+            result = outcome(step)
+        progress = cursor.finish(step, result)
+    except (Unavailable, LeaseLost):
+        raise
+    except Exception as error:  # noqa: BLE001 - `crashed` logs it
+        result = crashed(step, error)
+        progress = cursor.finish(step, result)
+    failpoints.reach(Point.STAGE_FINISHED, step.stage, step.name)
+    totals().observe(Metric.STAGE_SECONDS, (step.stage, type(result).__name__.lower()), time.monotonic() - started)
+    match progress:
+        case Continue(following):
+            log.info("stage done", next=str(following))
+        case Parked(parked_epoch, stages):
+            failpoints.reach(Point.CHAIN_PARKING, step.name)
+            chain.park(step.job_id, parked_epoch, stages)
+            failpoints.reach(Point.CHAIN_PARKED, step.name)
+    return progress
+
+
+def outcome(step: ClaimedStep) -> Outcome:
+    """Run the stage. Fails the job when a worker died at this step PIPELINE_MAX_CLAIMS times."""
+    if trial(step.claim_count, settings().max_claims) is Trial.GIVEN_UP:
+        claims = step.claim_count - 1
+        return Fail(trail=(), reason=f"The stage {step.stage} was begun {claims} times and its worker ended each time.")
+    result = RUN[step.stage](step)
+    failpoints.reach(Point.STAGE_ANSWERED, step.stage, step.name)
+    return result
+
+
+def crashed(step: ClaimedStep, error: Exception) -> Crash | Fail:
+    """Log an unexpected exception, and fail the job when the stage has raised one PIPELINE_MAX_CLAIMS times.
+
+    The reason has the exception's type, and an ID with which its traceback is found in the log; never its text, which may
+    have secrets.
+    """
+    error_id = uuid.uuid4().hex[:12]
+    crashes = step.crash_count + 1
+    log.exception("stage ended with an unexpected error", error_id=error_id, crashes=crashes)
+    what = f"an unexpected error, {type(error).__name__}; the worker's log has it with error_id {error_id}"
+    if crashes >= settings().max_claims:
+        times = f"{crashes} times, the last time with" if crashes > 1 else "with"
+        return Fail(trail=(), reason=f"The stage {step.stage} failed {times} {what}.")
+    return Crash(reason=f"The stage {step.stage} failed with {what}. It will be retried.", seconds=CRASH_PAUSE)
+
+
+def _run_alone(step: ClaimedStep) -> None:
+    """Run the stage in a process of its own (`workers.alone`), which publishes the rest of the chain itself.
+
+    The lease is renewed here until that process takes the step over. It has a session of its own: other steps may end this
+    process, and must not end that one.
+    """
+    command = [sys.executable, "-m", "workers.alone", step.job_id, str(step.epoch), str(step.stage), step.owner]
+    with lease_renewal().holding(step), _alone:
+        log.warning("step tried alone: workers died at it", claims=step.claim_count)
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                timeout=settings().hard_limit_seconds,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            log.warning("step tried alone: it took too long and was ended")
+            return
+    if ended.returncode:
+        log.warning("step tried alone: its process ended", status=ended.returncode)

@@ -1,0 +1,94 @@
+"""kombu's Redis transport without bookkeeping in Redis, and with junk discarded.
+
+For each message that a worker takes, kombu writes an entry into a hash and an index in Redis, and removes it when the message is
+acknowledged, so that messages of dead workers can be redelivered. That costs more than all else that a message does, and nobody
+relies on it: what is due is in PostgreSQL, and ticks find it (`pipeline_core.jobs.cursor`). So this transport keeps in memory
+which messages were taken, to limit their number; a worker that is stopped puts those back which it has not finished.
+
+Whoever can write to Redis can put anything into a queue. kombu's transport raises in the worker's loop for what is no JSON, or
+lacks what every message has, and the worker ends. Here it becomes a message without a task, which Celery logs and discards.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from queue import Empty
+from typing import Any
+
+import structlog
+from kombu.transport import redis
+
+log = structlog.get_logger(__name__)
+
+NAME = f"{__name__}:Transport"
+"""What Celery's setting `broker_transport` names it by."""
+
+
+class Channel(redis.Channel):
+    """A channel that writes nothing for a message that it takes, and puts it back when it is closed before the message is
+    acknowledged."""
+
+    ack_emulation = False
+
+    def _brpop_read(self, **options: Any) -> Any:
+        delivered = self.connection.delivered
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            if self.connection.delivered != delivered:
+                raise
+            log.warning("message discarded: it is not one", error=str(error)[:200])
+            raise Empty from None
+
+    def _receive_one(self, client: Any) -> Any:
+        try:
+            return super()._receive_one(client)
+        except RecursionError:
+            raise Empty from None
+
+
+class Transport(redis.Transport):
+    """The transport; see the module's docstring."""
+
+    Channel = Channel
+    # When Redis becomes unavailable again while a lost connection is being closed, kombu's transport raises AttributeError on
+    # its own closed client, and the worker would exit. Reconnect instead, as kombu already does for a KeyError.
+    connection_errors = (*redis.Transport.connection_errors, AttributeError)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.delivered = 0
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        self.delivered += 1
+        super()._deliver(message if usable(message) else discarded(), queue)
+
+
+def usable(message: Any) -> bool:
+    """Whether kombu and Celery can read the message: its parts are there, and of their types."""
+    if not isinstance(message, dict):
+        return False
+    properties, headers, body = message.get("properties"), message.get("headers", {}), message.get("body")
+    if not isinstance(properties, dict) or not isinstance(headers, dict):
+        return False
+    info = properties.get("delivery_info")
+    if not isinstance(info, dict) or not all(isinstance(info.get(name), str) for name in ("exchange", "routing_key")):
+        return False
+    names = [properties.get("delivery_tag"), headers.get("task", ""), headers.get("id", "")]
+    return all(isinstance(name, str) for name in names) and _decodable(body, properties.get("body_encoding"))
+
+
+def discarded() -> dict[str, Any]:
+    """A message that names no task."""
+    info = {"exchange": "", "routing_key": ""}
+    return {"body": "", "headers": {}, "properties": {"delivery_tag": uuid.uuid4().hex, "delivery_info": info}}
+
+
+def _decodable(body: Any, encoding: Any) -> bool:
+    if body is not None and not isinstance(body, str):
+        return False
+    try:
+        return encoding in (None, "base64") and (encoding is None or base64.b64decode(body or "") is not None)
+    except ValueError:
+        return False
