@@ -292,7 +292,7 @@ class HookSettings:
     hook_concurrency: int = _setting(
         _integer,
         8,
-        "How many calls of one LifeHook all workers together may make at a time: fewer than the 32 threads of a hook worker, "
+        "How many calls of one LifeHook all workers together may make at a time: fewer than the 32 places of a hook worker, "
         "so that a LifeHook that hangs does not hold up the others.",
         unit="calls",
     )

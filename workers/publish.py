@@ -15,7 +15,7 @@ from pipeline_core.common.redis import outage
 from pipeline_core.database import wakeups
 from pipeline_core.database.wakeups import (
     CleanupDue,
-    DeliveryDue,
+    DeliveriesDue,
     FlowDue,
     RunDue,
     SchedulesDue,
@@ -23,6 +23,7 @@ from pipeline_core.database.wakeups import (
     Wakeup,
 )
 from pipeline_core.flows.runs import run_signals
+from pipeline_core.hooks import woken
 from pipeline_core.stages.names import Stage
 from workers import chain
 from workers.app import app
@@ -66,8 +67,9 @@ def send(wakeup: Wakeup) -> None:
                 failpoints.reach(Point.CHAIN_TAKEN)
             stages = parked if parked and parked[0] == stage else chain.from_stage(Stage(stage))
             chain.publish(job_id, epoch, stages)
-        case DeliveryDue(delivery_id):
-            app.send_task(DELIVER, (delivery_id,), queue=HOOKS)
+        case DeliveriesDue(subscriber):
+            if woken.note(subscriber):
+                app.send_task(DELIVER, (subscriber,), queue=HOOKS)
         case CleanupDue(job_id):
             app.send_task(CLEAN_UP_JOB, (job_id,), queue=TICKS)
         case RunDue(run_id):

@@ -27,10 +27,10 @@ class StepDue:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryDue:
-    """A delivery is due."""
+class DeliveriesDue:
+    """Deliveries to a subscriber are due. `subscriber` is its plugin's key."""
 
-    delivery_id: str
+    subscriber: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SchedulesDue:
     """More runs of schedules are due than one worker can create in time: another worker should help."""
 
 
-Wakeup = StepDue | DeliveryDue | CleanupDue | RunDue | FlowDue | SchedulesDue
+Wakeup = StepDue | DeliveriesDue | CleanupDue | RunDue | FlowDue | SchedulesDue
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"

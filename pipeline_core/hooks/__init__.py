@@ -1,7 +1,10 @@
 """Deliveries of events to subscribers (LifeHooks), and of alerts to their receiver.
 
-Read in this order: `deliveries` (enqueueing a delivery with its event, finding due ones, listing and redelivery), then
-`sending` (one attempt of one delivery). Both are for use from outside: `jobs.lifecycle` enqueues, and
-`flows.runs` its alerts; the worker sends, ticks
-find what is due, the API lists and redelivers.
+Read in this order: `deliveries` (enqueueing a delivery with its event, finding subscribers with due ones, listing and
+redelivery), `woken` (which subscribers have a wake-up on its way), `drain` (what a worker does with a wake-up), `places` (which
+calls it starts), `claims` (claiming deliveries and writing their results, many at a time), `sending` (one attempt of one
+delivery).
+
+For use from outside: `deliveries` (`jobs.lifecycle` enqueues events and `flows.runs` alerts; ticks find who is to be woken; the
+API lists and redelivers), `woken` and `drain` (the workers).
 """

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, exists, func, insert, or_, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import SYSTEM, Actor
@@ -19,7 +19,7 @@ from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.counting import count_up_to
-from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Job, Plugin, RunRow
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Job, Plugin, RunRow, table
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.plugins.guard import Circuit, circuit
 from pipeline_core.plugins.packet import Endpoint
@@ -29,8 +29,6 @@ from pipeline_core.validation.texts import shown
 
 ALERTS = "alerts"
 """The alert receiver's name in place of a plugin key; it cannot be a plugin's key, which has dots."""
-SHARE = 200
-"""Deliveries to one subscriber for which wake-ups are published at a time."""
 REDELIVERABLE = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """The statuses from which a delivery can be sent again."""
 
@@ -49,10 +47,9 @@ def enqueue(
 
     `subject_id` is the job or the run, and `sequence` the number of the change within it.
     """
-    delivery_id = new_delivery_id(moment)
     session.execute(
         insert(Delivery).values(
-            id=delivery_id,
+            id=new_delivery_id(moment),
             event_id=event_id,
             subject_id=subject_id,
             sequence=sequence,
@@ -61,11 +58,10 @@ def enqueue(
             status=DeliveryStatus.WAITING,
             created_at=moment,
             next_at=moment,
-            published_at=moment,
             give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
         )
     )
-    wakeups.after_commit(session, wakeups.DeliveryDue(delivery_id))
+    wakeups.after_commit(session, wakeups.DeliveriesDue(plugin_key))
 
 
 def alert_receiver(limits: Settings) -> Endpoint | None:
@@ -96,78 +92,43 @@ def enqueue_alert(session: Session, run_id: str, state: str, body: Mapping[str, 
         enqueue(session, run_id, sequence, ALERTS, moment, body={**body, "state": state, "sequence": sequence})
 
 
-def blocked() -> ColumnElement[bool]:
-    """Whether an earlier delivery of the same subject to the same subscriber is still waiting."""
-    earlier = aliased(Delivery)
-    return exists().where(
-        earlier.subject_id == Delivery.subject_id,
-        earlier.plugin_key == Delivery.plugin_key,
-        earlier.sequence < Delivery.sequence,
-        earlier.status == DeliveryStatus.WAITING,
+def can_start() -> list[ColumnElement[bool]]:
+    """Whether a delivery can be attempted now: it is due, no worker holds it, and it is the first of its line, that is, no
+    earlier delivery of the same subject to the same subscriber is waiting."""
+    delivery = table(Delivery)
+    earlier = delivery.alias("earlier")
+    behind_another = exists().where(
+        earlier.c.subject_id == delivery.c.subject_id,
+        earlier.c.plugin_key == delivery.c.plugin_key,
+        earlier.c.sequence < delivery.c.sequence,
+        earlier.c.status == DeliveryStatus.WAITING,
     )
-
-
-def due() -> list[wakeups.DeliveryDue]:
-    """Deliveries to attempt now: due, not blocked, and of enabled subscribers. Marks them as published, so that they are not
-    due again for PIPELINE_WAKE_AFTER_SECONDS.
-
-    Each subscriber has its own share. While its circuit is open nothing is sent to it; then a single delivery probes it,
-    and the others wait.
-    """
-    with transaction() as session:
-        subscribers = _subscribers_with_due(session)
-    # Redis is asked between the transactions: a connection to the database must not wait for it.
-    shares = {key: most for key in subscribers if (most := share(circuit(key)))}
-    return _take_due(shares) if shares else []
-
-
-@again_if_contended
-def _take_due(shares: Mapping[str, int]) -> list[wakeups.DeliveryDue]:
-    """The due deliveries of these subscribers, of each at most its share, marked as published."""
-    with transaction() as session:
-        found = [delivery_id for key, most in shares.items() for delivery_id in _due_to(session, key, most)]
-        if found:
-            session.execute(
-                update(Delivery)
-                .where(Delivery.id.in_(found))
-                .values(lease_owner=None, lease_until=None, published_at=func.now())
-            )
-    return [wakeups.DeliveryDue(delivery_id) for delivery_id in found]
-
-
-def share(circuit: Circuit) -> int:
-    """How many wake-ups for deliveries to a subscriber with this circuit may be published at a time."""
-    return {Circuit.CLOSED: SHARE, Circuit.HALF_OPEN: 1, Circuit.OPEN: 0}[circuit]
-
-
-def _due() -> list[ColumnElement[bool]]:
     return [
-        Delivery.status == DeliveryStatus.WAITING,
-        Delivery.next_at <= func.now(),
-        or_(
-            Delivery.published_at.is_(None),
-            Delivery.published_at < func.now() - timedelta(seconds=settings().wake_after_seconds),
-        ),
-        or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+        delivery.c.status == DeliveryStatus.WAITING,
+        delivery.c.next_at <= func.now(),
+        or_(delivery.c.lease_until.is_(None), delivery.c.lease_until < func.now()),
+        ~behind_another.correlate(delivery),
     ]
 
 
+def due() -> list[wakeups.DeliveriesDue]:
+    """The enabled subscribers with deliveries that can be attempted now.
+
+    While a subscriber's circuit is open it is left out; when the pause is over, its next delivery probes it.
+    """
+    with transaction() as session:
+        subscribers = _subscribers_with_due(session)
+    # Redis is asked after the transaction: a connection to the database must not wait for it.
+    return [wakeups.DeliveriesDue(key) for key in subscribers if circuit(key) is not Circuit.OPEN]
+
+
 def _subscribers_with_due(session: Session) -> list[str]:
-    due_to_it = exists().where(Delivery.plugin_key == Plugin.key, *_due())
+    due_to_it = exists().where(Delivery.plugin_key == Plugin.key, *can_start())
     keys = list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), due_to_it)))
-    return [*keys, ALERTS] if alert_receiver(settings()) else keys
-
-
-def _due_to(session: Session, plugin_key: str, limit: int) -> list[str]:
-    return list(
-        session.scalars(
-            select(Delivery.id)
-            .where(Delivery.plugin_key == plugin_key, *_due(), ~blocked())
-            .order_by(Delivery.next_at)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-        )
-    )
+    if alert_receiver(settings()):
+        alerts = select(Delivery.plugin_key).where(Delivery.plugin_key == ALERTS, *can_start()).limit(1)
+        keys += session.scalars(alerts)
+    return keys
 
 
 @again_if_contended
@@ -302,19 +263,17 @@ def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
 
 def _send_again(session: Session, which: ColumnElement[bool]) -> int:
     moment = now()
-    rows = session.execute(
+    subscribers = session.scalars(
         update(Delivery)
         .where(which, Delivery.status.in_(REDELIVERABLE))
         .values(
             status=DeliveryStatus.WAITING,
             next_at=moment,
-            published_at=moment,
             give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
             finished_at=None,
         )
-        .returning(Delivery.id)
-    ).scalars()
-    sent = list(rows)
-    for delivery_id in sent:
-        wakeups.after_commit(session, wakeups.DeliveryDue(delivery_id))
-    return len(sent)
+        .returning(Delivery.plugin_key)
+    ).all()
+    for subscriber in set(subscribers):
+        wakeups.after_commit(session, wakeups.DeliveriesDue(subscriber))
+    return len(subscribers)

@@ -46,11 +46,11 @@ BY_PROCESS = [
     f"{Point.CHAIN_TAKEN}:kill",
     f"{Point.WAKEUPS_NOTED}@{Stage.TRANSLATE}:exit",
     f"{Point.WAKEUPS_NOTED}@{Stage.GATES}:kill",
-    f"{Point.WAKEUPS_NOTED}@DeliveryDue:exit:3",
+    f"{Point.WAKEUPS_NOTED}@DeliveriesDue:exit:3",
     f"{Point.WAKEUPS_NOTED}@CleanupDue:exit:2",
     *(
         f"{point}@{state}:exit"
-        for point in (Point.HOOK_CLAIMED, Point.HOOK_ANSWERED, Point.HOOK_FINISHED)
+        for point in (Point.HOOK_CLAIMED, Point.HOOK_ANSWERED, Point.HOOK_FINISHING, Point.HOOK_FINISHED)
         for state in ("waiting", "running", "succeeded")
     ),
     f"{Point.HOOK_ANSWERED}@suspended:kill",

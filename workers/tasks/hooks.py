@@ -1,31 +1,57 @@
-"""The task that sends a delivery to its subscriber."""
+"""The task that delivers to a subscriber, and the drain that this worker does it with."""
 
 from __future__ import annotations
 
-import uuid
+import platform
 from typing import Any
 
 import structlog
-from celery import Task
+from celery import bootsteps
+from redis.exceptions import RedisError
 
-from pipeline_core.errors import Unavailable
-from pipeline_core.hooks.sending import deliver
-from pipeline_core.metrics.totals import Metric, totals
+from pipeline_core.hooks import woken
+from pipeline_core.hooks.drain import Drain
+from pipeline_core.hooks.places import Places
+from pipeline_core.runtime import give, part
+from pipeline_core.settings import settings
 from workers.app import app
 from workers.names import DELIVER
+from workers.processes import concurrency_of
 
 log = structlog.get_logger(__name__)
 
 
-@app.task(name=DELIVER, bind=True)
-def deliver_one(task: Task[Any, Any], delivery_id: str) -> None:
-    """Make one attempt of a delivery, if it is due."""
-    structlog.contextvars.bind_contextvars(delivery_id=delivery_id)
+@part
+def drain() -> Drain:
+    """This process's drain."""
+    return new_drain(platform.node(), concurrency_of("hooks"))
+
+
+def new_drain(worker: str, places: int) -> Drain:
+    """A drain of the worker with this node name, with so many places."""
+    return Drain(worker, Places(places, settings().hook_concurrency))
+
+
+@app.task(name=DELIVER)
+def deliver(subscriber: str) -> None:
+    """Deliver what is due to a subscriber, beside this task: it only wakes the drain."""
     try:
-        status = deliver(delivery_id, owner=f"{task.request.hostname}/{uuid.uuid4().hex}")
-    except Unavailable as error:
-        log.warning("delivery postponed: the database is unavailable", error=error.message)
-        return
-    if status:
-        totals().count(Metric.DELIVERY_ATTEMPTS, (status,))
-        log.info("delivery attempted", status=str(status))
+        woken.arrived(subscriber)
+    except RedisError as error:
+        log.warning(
+            "wake-up not removed, so that it expires: Redis is unavailable", plugin=subscriber, error=str(error)
+        )
+    drain().wake(subscriber)
+
+
+class WorkerDrain(bootsteps.StartStopStep):
+    """Gives the worker's drain its name and places, and lets it end its calls when the worker stops."""
+
+    def start(self, parent: Any) -> None:
+        give(drain, new_drain(parent.hostname, parent.concurrency))
+
+    def stop(self, parent: Any) -> None:
+        drain().stop()
+
+
+app.steps["worker"].add(WorkerDrain)

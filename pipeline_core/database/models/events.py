@@ -71,8 +71,6 @@ class Delivery(Base):
     last_answer: Mapped[str] = mapped_column(default="")
     created_at: Mapped[Timestamp]
     next_at: Mapped[Timestamp]
-    # When its wake-up was published last: a tick publishes another only after PIPELINE_WAKE_AFTER_SECONDS.
-    published_at: Mapped[Timestamp | None]
     give_up_at: Mapped[Timestamp]
     finished_at: Mapped[Timestamp | None]
     lease_owner: Mapped[str | None]

@@ -20,7 +20,8 @@ from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.runs import repository
 from pipeline_core.flows.states import RunState
 from pipeline_core.hooks import deliveries
-from pipeline_core.hooks.sending import deliver
+from pipeline_core.hooks.claims import Attempted, write_and_claim
+from pipeline_core.hooks.sending import send
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from tests.plugin_server import PluginServer, serving
@@ -78,10 +79,10 @@ def enter_state(run_id: str, state: RunState) -> None:
         repository.record_alert(session, run, parse_stored(ENTRY), now())
 
 
-def deliver_due() -> list[DeliveryStatus | None]:
-    with transaction() as session:
-        session.execute(update(Delivery).values(published_at=None))
-    return [deliver(due.delivery_id, "test/1") for due in deliveries.due()]
+def deliver_due() -> list[DeliveryStatus]:
+    _, claimed = write_and_claim([], {due.subscriber: 32 for due in deliveries.due()}, "test")
+    written, _ = write_and_claim([Attempted(delivery, send(delivery)) for delivery in claimed], {}, "test")
+    return [written[delivery.delivery_id] for delivery in claimed]
 
 
 def listed(**which: Any) -> list[dict[str, Any]]:

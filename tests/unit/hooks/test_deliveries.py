@@ -1,4 +1,4 @@
-"""How many deliveries a subscriber gets at a time, and where alerts are delivered."""
+"""Which subscribers are woken, and where alerts are delivered."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.database.wakeups import DeliveriesDue
 from pipeline_core.hooks import deliveries
-from pipeline_core.hooks.deliveries import ALERTS, SHARE, alert_receiver, share
+from pipeline_core.hooks.deliveries import ALERTS, alert_receiver
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.settings import Settings
-
-
-@pytest.mark.parametrize(("circuit", "most"), [(Circuit.CLOSED, SHARE), (Circuit.HALF_OPEN, 1), (Circuit.OPEN, 0)])
-def test_a_subscriber_that_is_unavailable_is_probed_by_one_delivery_after_the_pause(
-    circuit: Circuit, most: int
-) -> None:
-    assert share(circuit) == most
 
 
 def test_alerts_have_a_receiver_only_where_one_is_set() -> None:
@@ -33,9 +27,11 @@ def test_alerts_have_a_receiver_only_where_one_is_set() -> None:
     )
 
 
-def test_a_silent_redis_holds_no_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscribers_are_woken_unless_their_circuit_is_open_and_a_silent_redis_holds_no_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     open_transactions: list[object] = []
-    asked: list[str] = []
+    circuits = {"closed": Circuit.CLOSED, "open": Circuit.OPEN, "probed": Circuit.HALF_OPEN}
 
     @contextmanager
     def transaction() -> Iterator[Any]:
@@ -45,11 +41,9 @@ def test_a_silent_redis_holds_no_transaction(monkeypatch: pytest.MonkeyPatch) ->
 
     def circuit(key: str) -> Circuit:
         assert not open_transactions, "the circuit is read from Redis, which may not answer"
-        asked.append(key)
-        return Circuit.OPEN
+        return circuits[key]
 
     monkeypatch.setattr(deliveries, "transaction", transaction)
-    monkeypatch.setattr(deliveries, "_subscribers_with_due", lambda session: ["a", "b"])
+    monkeypatch.setattr(deliveries, "_subscribers_with_due", lambda session: list(circuits))
     monkeypatch.setattr(deliveries, "circuit", circuit)
-    assert deliveries.due() == []
-    assert asked == ["a", "b"]
+    assert deliveries.due() == [DeliveriesDue("closed"), DeliveriesDue("probed")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
-from pipeline_core.database.models import DeliveryStatus, Event, Job
-from pipeline_core.hooks.sending import DeliveryResult, backoff, event_body, result_of
+from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.hooks.sending import DeliveryResult, backoff, event_body, request_body, result_of
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.errors import BadAnswer, CallFailed, CircuitOpen, ConcurrencyLimit, PluginUnavailable
 from pipeline_core.settings import settings
@@ -22,7 +24,10 @@ PAUSE = 7.0
         (Acknowledgement.EXCEPTION, DeliveryResult(DeliveryStatus.EXCEPTION, "EX")),
         (Acknowledgement.RETRY, DeliveryResult(DeliveryStatus.WAITING, "RE", PAUSE)),
         (BadAnswer("status 500"), DeliveryResult(DeliveryStatus.WAITING, "status 500", PAUSE)),
-        (PluginUnavailable("no connection"), DeliveryResult(DeliveryStatus.WAITING, "no connection", PAUSE)),
+        (
+            PluginUnavailable("no connection"),
+            DeliveryResult(DeliveryStatus.WAITING, "no connection", PAUSE, answered=False),
+        ),
     ],
 )
 def test_what_a_subscriber_s_answer_leads_to(answer: Acknowledgement | CallFailed, result: DeliveryResult) -> None:
@@ -58,13 +63,13 @@ def test_a_subscriber_that_is_gone_gives_up() -> None:
     assert result == DeliveryResult(DeliveryStatus.EXCEPTION, "status 410: moved away")
 
 
-@pytest.mark.parametrize("kind", [ConcurrencyLimit, CircuitOpen])
+@pytest.mark.parametrize(("kind", "answered"), [(ConcurrencyLimit, None), (CircuitOpen, False)])
 @pytest.mark.parametrize(("retry_after", "pause"), [(None, 1.0), (0.2, 1.0), (12.0, 12.0)])
 def test_without_a_request_no_attempt_is_counted(
-    kind: type[PluginUnavailable], retry_after: float | None, pause: float
+    kind: type[PluginUnavailable], answered: bool | None, retry_after: float | None, pause: float
 ) -> None:
     found = result_of(kind("not now", retry_after=retry_after), PAUSE)
-    assert found == DeliveryResult(DeliveryStatus.WAITING, "not now", pause, counted=False)
+    assert found == DeliveryResult(DeliveryStatus.WAITING, "not now", pause, counted=False, answered=answered)
 
 
 def test_pauses_double_up_to_the_longest_and_have_jitter(fresh_runtime: object) -> None:
@@ -79,11 +84,11 @@ def test_pauses_double_up_to_the_longest_and_have_jitter(fresh_runtime: object) 
 
 def test_the_body_has_the_state_twice_and_the_times_of_the_event_and_of_the_attempt() -> None:
     occurred, sent = datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 3, 1, 13, tzinfo=UTC)
-    job = Job(id="j1", user_id="ada", name="train", kind="TFJob", namespace="ml")
-    event = Event(
-        job_id="j1", sequence=3, state="failed", previous_state="running", reason="boom", occurred_at=occurred
-    )
-    assert event_body(event, job, sent) == {
+    event = SimpleNamespace(
+        subject_id="j1", user_id="ada", name="train", kind="TFJob", namespace="ml", sequence=3, state="failed",
+        previous_state="running", reason="boom", occurred_at=occurred,
+    )  # fmt: skip
+    assert json.loads(request_body(event_body(event), sent)) == {
         "id": "j1",
         "current_state": "failed",
         "currentState": "failed",
