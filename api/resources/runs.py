@@ -110,17 +110,17 @@ def mark(call: Call, run_id: str, task: str) -> None:
 def run_logs(call: Call, run_id: str) -> Response:
     """What the tasks of a run wrote, also after their pods were deleted
 
-    Lines of several tasks are merged by time and prefixed with their task; each task's are those of its last attempt.
-    410 once all of them have expired.
+    Lines of several tasks are merged by time and prefixed with their task; each task's are those of its last attempt, or
+    of `attempt`. 410 once all of them have expired.
     """
     asked = call.query
     query = LogQuery(
         tail=asked.get("tail"), since=asked.get("since"), follow=asked["follow"] and request.method != "HEAD"
     )
-    task = asked.get("task")
+    task, attempt = asked.get("task"), asked.get("attempt")
     with transaction() as session:
-        logs.check(session, run_id, task, call.actor)
-    return streaming.answer(lambda: logs.lines(run_id, task, query), follow=query.follow)
+        logs.check(session, run_id, task, call.actor, attempt)
+    return streaming.answer(lambda: logs.lines(run_id, task, query, attempt), follow=query.follow)
 
 
 @blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, error_statuses=(404,))

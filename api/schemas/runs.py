@@ -52,6 +52,7 @@ class RunLogQuery(Query):
     """Which lines."""
 
     task = fields.String(validate=validate.Length(1, 64), metadata={"description": "A task, in either spelling."})
+    attempt = WholeNumber(1, 10**6, metadata={"description": "Attempt of each task, from 1; by default the last."})
     tail = WholeNumber(0, 10**9, metadata={"description": "Only so many lines from the end."})
     since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
     follow = Flag(load_default=False, metadata={"description": "Stream until the run has ended."})

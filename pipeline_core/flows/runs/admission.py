@@ -213,6 +213,8 @@ def _apply(session: Session, run_id: str, admission: Admission, moment: datetime
     else:
         if admission.state is RunState.EXPIRED:
             _expire_tasks(session, run_id, moment)
+            # They are not as the cache may have them.
+            run.tasks_version = ""
         reason = OVERTAKEN if admission.state is RunState.EXPIRED else run.reason
         repository.change_state(session, run, admission.state, moment, reason=reason, blocked_by=admission.blocked_by)
     return False

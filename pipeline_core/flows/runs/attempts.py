@@ -245,24 +245,27 @@ def _text(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """The text that a job wrote to `/output`, None when it wrote none; `problem` is why what it wrote is not valid."""
+    """The text that a job wrote to `/output`, None when it wrote none; `problem` is why what it wrote is not valid, `unknown` why
+    it could not be collected: then nobody knows whether there was any."""
 
     text: str | None = None
     problem: str = ""
+    unknown: str = ""
 
 
 def collect_output(job_id: str) -> TaskOutput:
     """The output of a job that has succeeded: that of the first replica, by role and index, which wrote one.
 
-    Where the cluster cannot collect outputs there is none; a task that reads it is then refused. Raises ClusterUnavailable,
-    Unavailable.
+    Raises ClusterUnavailable, Unavailable.
     """
+    unknown = ""
     for result in results.get(job_id):
         if result.output is not None:
             return TaskOutput(result.output)
         if result.problem and not result.unknown:
             return TaskOutput(problem=result.problem)
-    return TaskOutput()
+        unknown = unknown or result.problem
+    return TaskOutput(unknown=unknown)
 
 
 class _Outputs(Mapping[str, str]):
@@ -275,14 +278,7 @@ class _Outputs(Mapping[str, str]):
         found = self._session.execute(_OUTPUT, {"of_run": self._run_id, "of_key": key}).one_or_none()
         if found is None:
             raise KeyError(key)
-        if found.output is None and found.job_id and (problem := self._unknown(found.job_id)):
-            raise NotationError(f"reads the output of {key}, of which nothing is known: {problem}")
         return found.output or ""
-
-    def _unknown(self, job_id: str) -> str:
-        """Why it is unknown whether the job wrote an output; empty when it is known."""
-        found = results.read(self._session, [job_id]).get(job_id, ())
-        return next((result.problem for result in found if result.unknown), "")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._session.scalars(select(_TASK.c.key).where(_TASK.c.run_id == self._run_id)))

@@ -48,7 +48,8 @@ def _stop(session: Session, run: RunRow, actor: Actor, reason: str) -> None:
 def retry(run_id: str, actor: Actor) -> None:
     """Run the failed and stopped tasks of a run that has ended again, and the tasks that follow them.
 
-    Raises NotFound; Forbidden when the jobs would be another's; Conflict unless the run failed or was stopped.
+    The run waits until it is admitted, as a new one does. Raises NotFound; Forbidden when the jobs would be another's; Conflict
+    unless the run failed or was stopped.
     """
     with transaction() as session:
         run = repository.lock_visible(session, run_id, actor)
@@ -81,7 +82,8 @@ def dismiss(run_id: str, actor: Actor) -> None:
 
 @again_if_contended
 def mark(run_id: str, task_name: str, state: TaskState, actor: Actor, *, reason: str = "") -> None:
-    """Mark a failed or waiting task as succeeded or skipped; a run that failed because of it continues.
+    """Mark a failed or waiting task as succeeded or skipped; a run that failed because of it waits until it is admitted, and
+    continues.
 
     Raises NotFound; WrongParameter for another state; Forbidden when the jobs that follow would be another's; Conflict when
     the task, or its run, is in none that allows it.

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
-from sqlalchemy import or_, select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
@@ -38,9 +38,9 @@ _ONLY_REPLICA = f"{CONTAINER}-0"
 LineQueue = queue.Queue[LogLine | PipelineError]
 
 
-def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None:
-    """Raises NotFound unless the actor may see the run and it has the task; Expired when the logs of all its jobs were kept
-    for long enough."""
+def check(session: Session, run_id: str, task: str | None, actor: Actor, attempt: int | None = None) -> None:
+    """Raises NotFound unless the actor may see the run, and it has the task, which has had the attempt; Expired when the logs of
+    all jobs that are asked for were kept for long enough."""
     run = session.get(RunRow, run_id)
     if run is None or not repository.is_visible(actor, run):
         raise NotFound(f"There is no run {shown(run_id)}.")
@@ -49,30 +49,42 @@ def check(session: Session, run_id: str, task: str | None, actor: Actor) -> None
     query = (
         select(Job.logs_pruned_at)
         .join(TaskAttempt, TaskAttempt.job_id == Job.id)
-        .join(TaskRunRow, queries.LATEST)
+        .join(TaskRunRow, _of_attempt(attempt))
         .where(TaskRunRow.run_id == run_id)
     )
     if task is not None:
         query = query.where(TaskRunRow.key == identity(task))
     pruned = session.scalars(query).all()
+    if attempt is not None and not pruned:
+        what = f"The task {shown(task)} of the run" if task is not None else "No task of the run"
+        raise NotFound(f"{what} {shown(run_id)} has had {'no ' if task is not None else ''}attempt {attempt}.")
     expired = [at for at in pruned if at is not None]
     if expired and len(expired) == len(pruned):
         of_task = f"task {shown(task)} of " if task is not None else ""
         raise Expired(f"The logs of {of_task}run {shown(run_id)} expired on {rfc3339(max(expired))}.")
 
 
-def lines(run_id: str, task: str | None, query: LogQuery) -> Iterator[str]:
+def _of_attempt(attempt: int | None) -> ColumnElement[bool]:
+    """Joins each task with the attempt of this number, counted from 1; None: with its last one."""
+    if attempt is None:
+        return queries.LATEST
+    own = and_(TaskAttempt.run_id == TaskRunRow.run_id, TaskAttempt.key == TaskRunRow.key)
+    return and_(own, TaskAttempt.attempt == attempt)
+
+
+def lines(run_id: str, task: str | None, query: LogQuery, attempt: int | None = None) -> Iterator[str]:
     """The lines of all tasks, or of one, by time, each with its newline and, but for a single task, `task | ` before it.
 
-    With `follow`, lines of jobs that run at the same time come as they are written, until the run has ended; an empty text
-    keeps the connection alive. Raises ClusterUnavailable.
+    They are those of each task's attempt of this number, counted from 1, by default of its last one. With `follow`, lines of
+    jobs that run at the same time come as they are written, until the run has ended; an empty text keeps the connection alive.
+    Raises ClusterUnavailable.
     """
-    found = _followed(run_id, task, query) if query.follow else _merged_logs(run_id, task, query)
+    found = (_followed if query.follow else _merged_logs)(run_id, task, query, attempt)
     return as_text(found, lambda line: f"{line.source} | " if line.source else "")
 
 
-def _merged_logs(run_id: str, task: str | None, query: LogQuery) -> Iterator[LogLine]:
-    jobs, _, _ = _jobs(run_id, task)
+def _merged_logs(run_id: str, task: str | None, query: LogQuery, attempt: int | None) -> Iterator[LogLine]:
+    jobs, _, _ = _jobs(run_id, task, attempt)
     merged = _merge([_lines(job_id, name, task is None, query) for job_id, name in jobs.items()])
     # `tail` lines of each job were read; only the last of all these are wanted.
     return iter(deque(merged, maxlen=query.tail)) if query.tail is not None else merged
@@ -82,7 +94,7 @@ def _merge(of_jobs: Iterable[Iterator[LogLine | None]]) -> Iterator[LogLine]:
     return heapq.merge(*(filter(None, lines) for lines in of_jobs), key=lambda line: line.time)
 
 
-def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[LogLine | None]:
+def _followed(run_id: str, task: str | None, query: LogQuery, attempt: int | None) -> Iterator[LogLine | None]:
     """Lines in order: a job that starts after another one has ended is read after all lines of that one."""
     received: LineQueue = queue.Queue(maxsize=1000)
     stop = threading.Event()
@@ -91,7 +103,7 @@ def _followed(run_id: str, task: str | None, query: LogQuery) -> Iterator[LogLin
     current = query
     try:
         while True:
-            jobs, ended, run_ended = _jobs(run_id, task)
+            jobs, ended, run_ended = _jobs(run_id, task, attempt)
             readers = {job_id: reader for job_id, reader in readers.items() if reader.is_alive()}
             new = [] if ended & readers.keys() else [job_id for job_id in jobs if job_id not in started]
             if new:
@@ -161,13 +173,13 @@ def _lines(job_id: str, name: str, prefixed: bool, query: LogQuery) -> Iterator[
         yield replace(line, source="/".join(filter(None, (name if prefixed else "", source))))
 
 
-def _jobs(run_id: str, task: str | None) -> tuple[Mapping[str, str], Set[str], bool]:
-    """The tasks' names by the IDs of their last jobs that have started, in the order of the DAG; which of these have ended;
-    whether the run has."""
+def _jobs(run_id: str, task: str | None, attempt: int | None) -> tuple[Mapping[str, str], Set[str], bool]:
+    """The tasks' names by the IDs of their jobs that have started, in the order of the DAG: the jobs of this attempt, or the last
+    ones; which of these have ended; whether the run has."""
     query = (
         select(Job.id, TaskRunRow.name, Job.finished_at)
         .join(TaskAttempt, TaskAttempt.job_id == Job.id)
-        .join(TaskRunRow, queries.LATEST)
+        .join(TaskRunRow, _of_attempt(attempt))
         .where(TaskRunRow.run_id == run_id, or_(Job.started_at.is_not(None), Job.finished_at.is_not(None)))
         .order_by(TaskRunRow.position)
     )

@@ -22,6 +22,7 @@ from pipeline_core.database.wakeups import RunDue
 from pipeline_core.flows.runs import attempts, repository, run_definition
 from pipeline_core.flows.runs.attempts import TaskOutput
 from pipeline_core.flows.runs.repository import JobDetails
+from pipeline_core.flows.runs.run_definition import RunDefinition
 from pipeline_core.flows.runs.state_machine import JobChanged
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
@@ -98,14 +99,15 @@ def _apply_signals(run_id: str) -> bool:
         later = {job.id for job in jobs if job.state == JobState.SUCCEEDED and job.id not in outputs}
         applied = [job for job in jobs if job.id not in later]
         session.execute(_DELETE_SIGNALS, {"ids": [signal.id for signal in signals if signal.job_id not in later]})
+        definition = run_definition.definition(session, run_id)
         repository.apply_events(
             session,
             run,
-            [_event(job, outputs.get(job.id)) for job in applied],
+            [_event(job, outputs.get(job.id), definition) for job in applied],
             now(),
             jobs={job.key: _details(job, outputs.get(job.id)) for job in applied},
         )
-        name = run_definition.definition(session, run_id).flow.name
+        name = definition.flow.name
         failpoints.reach(Point.RUN_ADVANCING, name)
     failpoints.reach(Point.RUN_ADVANCED, name)
     return True
@@ -126,9 +128,13 @@ def _task_jobs(session: Session, job_ids: Collection[str]) -> Sequence[_TaskJob]
     return session.execute(_TASK_JOBS, {"job_ids": list(job_ids)}).all()
 
 
-def _event(job: _TaskJob, output: TaskOutput | None) -> JobChanged:
-    if output and output.problem:
-        return JobChanged(job.key, job.attempt, JobState.FAILED, output.problem, non_retryable=True)
+def _event(job: _TaskJob, output: TaskOutput | None, run: RunDefinition) -> JobChanged:
+    """What the job's state means for its task: failed, too, if its output is not valid, or is unknown and read by others."""
+    problem = output.problem if output else ""
+    if output and output.unknown and (readers := run.readers_of(job.key)):
+        problem = f"its output is read by {', '.join(readers)} and could not be collected: {output.unknown}"
+    if problem:
+        return JobChanged(job.key, job.attempt, JobState.FAILED, problem, non_retryable=True)
     return JobChanged(job.key, job.attempt, JobState(job.state), job.reason)
 
 

@@ -142,7 +142,8 @@ def apply_events(
 def change_state(
     session: Session, run: RunRow, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
 ) -> None:
-    """Write the state of a locked run: the only place where it changes. When it has ended, waiting runs may start."""
+    """Write the state of a locked run: the only place where it changes. When it has ended, waiting runs may start, and so may one
+    that waits again."""
     previous = RunState(run.state)
     run.reason, run.blocked_by = reason, blocked_by
     if state is previous:
@@ -152,7 +153,7 @@ def change_state(
     if state in _STARTED and run.started_at is None:
         run.started_at = moment
     record_alert(session, run, run_definition.definition(session, run.id).flow, moment)
-    if state.final:
+    if state.final or state is RunState.WAITING:
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 

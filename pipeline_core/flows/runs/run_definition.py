@@ -13,8 +13,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import RunDefinitionRow, RunRow
+from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.catalogue import Catalogue
-from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition.flow import Flow, Task, parse_stored
 from pipeline_core.flows.definition.templates import BUILT_IN_BEHAVIOURS, Behaviour, canonical_name, read_templates
 from pipeline_core.flows.notation import cron
 from pipeline_core.flows.notation.site import Site
@@ -86,6 +87,18 @@ class RunDefinition:
     def values(self) -> Mapping[str, Any]:
         """The values of variables in every task of the run."""
         return {**self.context.builtin_values(self.site), **self.global_values}
+
+    def readers_of(self, key: str) -> list[str]:
+        """The tasks of the run, by identity, that read the output of the task `key`."""
+        return [
+            other
+            for other in self.plan.dag
+            if other not in self.plan.skipped and key in self._outputs_read(self.flow.tasks[other])
+        ]
+
+    def _outputs_read(self, task: Task) -> list[str]:
+        template = self.catalogue.find(task.template)
+        return preparation.outputs_read(task, template, self.values, self.context.creator, self.site)
 
 
 def run_plan(flow: Flow, only: str | None = None) -> RunPlan:

@@ -76,7 +76,7 @@ class JobChanged:
 
 @dataclass(frozen=True, slots=True)
 class TaskMarked:
-    """A person marks a failed or waiting task as succeeded or skipped."""
+    """A person marks a failed or waiting task as succeeded or skipped. A run that has failed waits to be admitted again."""
 
     task: str
     state: TaskState
@@ -92,7 +92,8 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True)
 class RunRetried:
-    """A person retries a run that has ended: its failed and stopped tasks, and those that follow them, run again."""
+    """A person retries a run that has ended: its failed and stopped tasks, and those that follow them, run again as soon as the
+    run is admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ def _(event: TaskMarked, run: Run) -> AdvanceResult:
     waiting = {
         name: replace(task, state=TaskState.WAITING) for name, task in marked.tasks.items() if _never_started(task)
     }
-    return replace(_with(marked, waiting), state=RunState.RUNNING, reason=""), ()
+    return replace(_with(marked, waiting), state=RunState.WAITING, reason=""), ()
 
 
 @_apply.register
@@ -260,7 +261,7 @@ def _(event: RunRetried, run: Run) -> AdvanceResult:
         for name, task in run.tasks.items()
         if task.state.lost
     }
-    return replace(_with(run, again), state=RunState.RUNNING, reason=""), ()
+    return replace(_with(run, again), state=RunState.WAITING, reason=""), ()
 
 
 def _start_ready_tasks(run: Run) -> AdvanceResult:

@@ -231,6 +231,11 @@ def test_logs_of_a_run_s_tasks_are_merged(
     assert admin("GET", f"/v1/runs/{run_id}/logs?task=REPORT").text == f"from {second}\n"
     assert admin("GET", f"/v1/runs/{run_id}/logs?tail=1").text == f"report | from {second}\n"
     engine.turn(run_id, "report", JobState.SUCCEEDED)
+    assert admin("GET", f"/v1/runs/{run_id}/logs?attempt=1&task=load").text == f"from {first}\n"
+    for missing in ("attempt=2", "attempt=2&task=load"):
+        answer = admin("GET", f"/v1/runs/{run_id}/logs?{missing}")
+        assert (answer.status_code, "attempt 2" in answer.json["msg"]) == (404, True)
+    assert admin("GET", f"/v1/runs/{run_id}/logs?attempt=0").status_code == 400
     followed = admin("GET", f"/v1/runs/{run_id}/logs?follow=true")
     assert sorted(followed.text.splitlines()) == [f"load | from {first}", f"report | from {second}"]
     assert admin("GET", f"/v1/runs/{run_id}/logs?task=ghost").status_code == 404

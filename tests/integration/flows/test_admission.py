@@ -13,7 +13,7 @@ from pipeline_core.database import engine as database
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, RunRow
 from pipeline_core.flows.runs import admission, control
-from pipeline_core.flows.states import RunState, Trigger
+from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -77,6 +77,26 @@ def test_a_retried_run_lets_those_that_depend_on_it_go_on(engine: Engine) -> Non
     engine.go()
     engine.turn(runs[0], "a", JobState.SUCCEEDED)
     assert states(engine, runs) == ["succeeded", "running"]
+
+
+def test_a_retried_run_waits_for_its_place_as_a_new_one_does(engine: Engine) -> None:
+    runs = points(store(flow_entry("retried", {"a": [], "b": ["a"]}, max_active_runs=1)), 3)
+    engine.go()
+    engine.turn(runs[0], "a", JobState.FAILED)
+    assert states(engine, runs) == ["failed", "running", "waiting"]
+    control.retry(runs[0], ADMIN)
+    engine.go()
+    assert states(engine, runs) == ["waiting", "running", "waiting"]
+    engine.turn(runs[1], "a", JobState.FAILED)
+    assert states(engine, runs) == ["running", "failed", "waiting"]
+    control.mark(runs[1], "a", TaskState.SKIPPED, ADMIN)
+    engine.go()
+    assert states(engine, runs) == ["running", "waiting", "waiting"]
+    engine.turn(runs[0], "a", JobState.SUCCEEDED)
+    engine.turn(runs[0], "b", JobState.SUCCEEDED)
+    assert states(engine, runs) == ["succeeded", "running", "waiting"]
+    assert engine.states(runs[1]) == {"a": "skipped", "b": "waiting"}
+    assert len(engine.jobs(runs[1], "b")) == 1
 
 
 def test_runs_that_newer_ones_overtake_expire_or_are_stopped(engine: Engine) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline_core.auth.actor import Actor
-from pipeline_core.flows.runs import control
+from pipeline_core.database.models import JobResult
+from pipeline_core.flows.runs import attempts, control
 from pipeline_core.flows.states import TaskState
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
@@ -101,6 +104,22 @@ def test_a_failed_run_goes_on_where_it_failed(engine: Engine) -> None:
     engine.turn(run_id, "c", JobState.SUCCEEDED)
     assert engine.run(run_id).state == "succeeded"
     assert [len(engine.jobs(run_id, task)) for task in "abc"] == [1, 2, 1]
+
+
+def test_a_task_whose_output_others_read_fails_when_it_cannot_be_collected(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = JobResult(role="main", index=0, output=None, problem="nothing can be mounted here", unknown=True)
+    monkeypatch.setattr(attempts.results, "get", lambda job_id: (lost,))
+    tasks = {"b": {"env": "IN={{a.output}}"}}
+    run_id = begin(store(flow_entry("lost", {"a": [], "b": ["a"], "c": []}, tasks)))
+    engine.go()
+    engine.turn(run_id, "c", JobState.SUCCEEDED)
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    assert engine.states(run_id) == {"a": "failed", "b": "upstream_failed", "c": "succeeded"}
+    reason = engine.tasks(run_id)["a"].reason
+    assert reason == "its output is read by b and could not be collected: nothing can be mounted here"
+    assert engine.jobs(run_id, "b") == []
 
 
 def test_skipped_and_logical_tasks_have_no_jobs(engine: Engine) -> None:

@@ -73,7 +73,7 @@ def test_a_dry_run_names_the_points_both_ends_included_and_does_nothing(
 ) -> None:
     ledger.add("sales", timezone=zone, **DAILY)
     plan = backfills.start("sales", request(start, end, dry_run=True), ADA)
-    assert plan.keys() == {"points", "leftOut"}
+    assert plan.keys() == {"points", "leftOut", "timezone"}
     assert shown(plan["points"]) == points
     assert ledger.runs("sales", Trigger.BACKFILL) == []
 
@@ -154,6 +154,7 @@ def test_a_failure_stops_a_backfill_that_is_to_stop_and_a_resume_retries_it_and_
     assert ledger.points("sales", Trigger.BACKFILL) == DAYS[:2], "nothing later starts after a failure"
 
     backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
+    ledger.admit("sales")
     assert states(backfill_id) == ["succeeded", "running", "waiting", "waiting"]
     assert detail(backfill_id)["points"][1]["runID"] == failed, "the same run"
     let_end(ledger, OK)
@@ -181,6 +182,7 @@ def test_a_backfill_goes_on_after_failures_and_says_at_its_end_how_many(ledger: 
     assert (found["state"], found["reason"]) == ("failed", "2 of 4 points failed")
     assert states(backfill_id) == ["failed", "succeeded", "failed", "succeeded"]
     backfills.act(backfill_id, BackfillOperation.RESUME, ADA)
+    ledger.admit("sales")
     assert states(backfill_id) == ["running", "succeeded", "failed", "succeeded"], "no more at a time than allowed"
     let_end(ledger, OK, OK)
     assert (state(backfill_id), set(states(backfill_id))) == ("succeeded", {"succeeded"})

@@ -43,6 +43,7 @@ def test_a_failed_run_blocks_the_next_visibly_and_there_are_ways_out(
         control.dismiss(first.id, ADA)
     elif way_out == "mark":
         control.mark(first.id, "only", TaskState.SUCCEEDED, ADA)
+        ledger.admit("sales")
     else:
         control.retry(first.id, ADA)
         assert advance(ledger, clock, 0) == ["running", "blocked", "blocked"]
@@ -69,6 +70,7 @@ def test_blocked_runs_hold_no_room_so_that_a_retry_of_the_past_is_no_deadlock(le
     ledger.end_running("sales", JobState.FAILED)
     assert advance(ledger, clock, 0) == ["failed", "blocked", "blocked"]
     control.retry(ledger.runs("sales")[0].id, ADA)
+    ledger.admit("sales")
     for number in range(3):
         assert ledger.states("sales")[number] == "running"
         ledger.end_running("sales")

@@ -44,7 +44,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         {"j1": [line(1, "one"), line(4, "four")], "j2": [line(2, "two", "master-0"), line(3, "three", "worker-1")]}
     )
     monkeypatch.setattr(logs, "cluster", lambda: made)
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS if task is None else {"j1": "load"}, set(), True))
+    monkeypatch.setattr(
+        logs, "_jobs", lambda run_id, task, attempt: (JOBS if task is None else {"j1": "load"}, set(), True)
+    )
     monkeypatch.setattr(logs, "finished", lambda job_id, query: lambda: True)
     monkeypatch.setattr(logs, "POLL_SECONDS", 0.02)
     return made
@@ -73,7 +75,7 @@ def test_a_follower_gets_lines_of_tasks_that_start_later_until_the_run_has_ended
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, over = {"j1": "load"}, threading.Event()
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), set(), over.is_set()))
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task, attempt: (dict(known), set(), over.is_set()))
     lines = filter(None, logs.lines("r1", None, LogQuery(follow=True, tail=1)))
     assert next(lines) == "load | four\n"
     cluster.coming["j1"].put(line(5, "five"))
@@ -90,7 +92,7 @@ def test_a_follower_gets_lines_of_tasks_that_start_later_until_the_run_has_ended
 def test_jobs_that_have_ended_when_they_are_followed_come_by_time(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (JOBS, set(JOBS), True))
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task, attempt: (JOBS, set(JOBS), True))
     for coming in cluster.coming.values():
         coming.put(None)
     texts = [text.rpartition("| ")[2].strip() for text in logs.lines("r1", None, LogQuery(follow=True)) if text]
@@ -101,7 +103,7 @@ def test_all_lines_of_a_job_that_has_ended_come_before_those_of_one_that_begins_
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, ended, over = {"j1": "load"}, set(), threading.Event()
-    monkeypatch.setattr(logs, "_jobs", lambda run_id, task: (dict(known), set(ended), over.is_set()))
+    monkeypatch.setattr(logs, "_jobs", lambda run_id, task, attempt: (dict(known), set(ended), over.is_set()))
     lines = logs.lines("r1", None, LogQuery(follow=True))
     merged = filter(None, lines)
     assert [next(merged), next(merged)] == ["load | one\n", "load | four\n"]

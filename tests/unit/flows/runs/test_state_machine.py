@@ -167,6 +167,8 @@ def test_a_retry_runs_failed_tasks_and_those_after_them_again() -> None:
     run, _ = play(run, ended("left", JobState.FAILED), ended("left", JobState.FAILED, 2))
     assert can_retry(run)
     run, commands = play(run, RunRetried())
+    assert (commands, run.state) == ([], RunState.WAITING)
+    run, commands = play(run, RunAdmitted())
     assert (commands, run.state) == ([SubmitJob("left", 3)], RunState.RUNNING)
     assert play(run, RunRetried())[0] == run
     assert play(run, ended("left", JobState.FAILED, 3))[1] == [SubmitJob("left", 4)]
@@ -178,7 +180,9 @@ def test_a_failed_task_that_is_marked_lets_its_run_go_on() -> None:
     run, _ = play(new_run(plan(DIAMOND)), RunAdmitted(), ended("top"), ended("left", JobState.FAILED), ended("right"))
     assert (run.state, states(run)["end"]) == (RunState.FAILED, "upstream_failed")
     run, commands = play(run, TaskMarked("left", TaskState.SKIPPED, "by ann"))
-    assert (commands, run.state, states(run)["left"]) == ([SubmitJob("end", 1)], RunState.RUNNING, "skipped")
+    assert (commands, run.state, states(run)["left"]) == ([], RunState.WAITING, "skipped")
+    run, commands = play(run, RunAdmitted())
+    assert (commands, run.state) == ([SubmitJob("end", 1)], RunState.RUNNING)
     assert play(run, TaskMarked("left", TaskState.SKIPPED, "by ann"))[0] == run
 
 
