@@ -114,7 +114,7 @@ def _reserved_error(text: str) -> str | None:
 class PluginBody(BodySchema):
     """A plugin of the feature."""
 
-    echoed = frozenset({"feature", "enabled"})
+    echoed = frozenset({"feature", "enabled", "owner"})
 
     pluginType = TypeName(required=True)
     callAddress = Text(
@@ -256,6 +256,7 @@ class PluginItem(Schema):
 
     key = fields.String(required=True)
     feature = fields.String(required=True)
+    owner = fields.String(required=True, metadata={"description": "Who registered the feature: the token's `forwho`."})
     pluginType = fields.String(required=True, validate=TYPE)
     callAddress = fields.String(required=True)
     description = fields.String(required=True)

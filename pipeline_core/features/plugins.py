@@ -85,6 +85,7 @@ def payload(row: Numbered) -> dict[str, Any]:
     return {
         "key": plugin.key,
         "feature": feature.name,
+        "owner": feature.owner,
         "pluginType": plugin.type,
         "callAddress": plugin.call_address,
         "description": plugin.description,

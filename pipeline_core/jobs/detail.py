@@ -13,7 +13,9 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import Job, JobDocument, JobResult, Replica
+from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
+from pipeline_core.jobs.views import GATE_GONE
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role, counting, roles
@@ -36,13 +38,13 @@ VERSION = "v1"
 
 def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
     """Everything about one job. Raises NotFound."""
-    job: Job = visible(session, job_id, actor, Job).Job
+    found = visible(session, job_id, actor, Job, GATE_GONE)
     documents = session.execute(
         select(JobDocument.taskset, JobDocument.roles, JobDocument.platform).where(JobDocument.job_id == job_id)
     ).one()
     rows = session.execute(_REPLICAS.where(Replica.job_id == job_id)).all()
     return view(
-        job,
+        found.Job,
         documents.taskset,
         documents.roles or {},
         documents.platform,
@@ -51,6 +53,7 @@ def detail(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
             (row.Replica.role, row.Replica.index): _result_fields(row.output, row.problem, row.metrics_problem)
             for row in rows
         },
+        gate_gone=found.gate_gone,
     )
 
 
@@ -61,9 +64,12 @@ def view(
     platform: Mapping[str, Any] | None,
     replicas: Sequence[Replica],
     results: ResultFields | None = None,
+    *,
+    gate_gone: bool = False,
 ) -> dict[str, Any]:
     """The document, from what is stored. `states` is by role; `platform` is what only this cluster driver reports, None
-    before launch. `replicas` are in the order of their roles and indices.
+    before launch. `replicas` are in the order of their roles and indices. `gate_gone` says that the plugin which suspended the
+    job is not registered any more.
     """
     by_role: dict[str, list[Replica]] = defaultdict(list)
     for replica in replicas:
@@ -71,7 +77,7 @@ def view(
     parts = [(role, document, by_role[role.name]) for role, document in _roles(taskset)]
     return {
         "version": VERSION,
-        "job": _job(job),
+        "job": _job(job, views.reason(job.reason, job.suspended_by, gate_gone)),
         "cluster": {"identity": settings().cluster_name},
         "tasks": [_task(_role_state(job, states.get(part[0].name)), *part, results or {}) for part in parts],
         "platformSpecificInfo": None if platform is None else _platform(job, taskset or {}, platform, parts),
@@ -88,7 +94,7 @@ def _roles(taskset: Mapping[str, Any] | None) -> list[tuple[Role, Mapping[str, A
     return list(zip(roles(taskset), taskset["spec"]["roles"], strict=True)) if taskset else []
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: Job, reason: str) -> dict[str, Any]:
     succeeded = job.state == JobState.SUCCEEDED
     return {
         "id": job.id,
@@ -102,7 +108,7 @@ def _job(job: Job) -> dict[str, Any]:
         "exitCode": 0 if succeeded else job.exit_code,
         "exitDiagnostics": job.exit_diagnostics,
         "stage": job.stage,
-        "reason": job.reason,
+        "reason": reason,
         "createdAt": rfc3339(job.created_at),
         "suspendedBy": job.suspended_by or None,
         "suspendedAt": rfc3339(job.suspended_at),

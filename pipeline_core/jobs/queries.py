@@ -15,7 +15,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database.counting import EXACT_UP_TO, count_up_to
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound
-from pipeline_core.jobs.views import LIST_COLUMNS
+from pipeline_core.jobs.views import GATE_GONE, LIST_COLUMNS
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
@@ -79,7 +79,7 @@ def listing(
     Either `offset` skips jobs, or `after` is the ID of the previous page's last job: only that is fast for late pages.
     `total` is the previous page's total, so that it is not counted again.
     """
-    found = _matching(select(*LIST_COLUMNS), chosen, actor)
+    found = _matching(select(*LIST_COLUMNS, GATE_GONE), chosen, actor)
     if after is not None:
         found = found.where(Job.id > after if ascending else Job.id < after)
     order = Job.id.asc() if ascending else Job.id.desc()

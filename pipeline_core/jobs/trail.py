@@ -13,12 +13,8 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database.models import Delivery, Event, TrailRow
 from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
+from pipeline_core.taskset.masking import MASK, masked
 
-MASK = "***"
-
-_SECRET = re.compile(
-    r"secret|token|passw|passphrase|pwd|credential|auth|(api|access|private|signing|encryption)[_-]?key", re.I
-)
 # The value of an environment variable by its path: such an operation does not contain the variable's name.
 _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
 
@@ -47,24 +43,8 @@ def masked_patch(patch: Any) -> Any:
     if not isinstance(patch, list):
         return patch
     return [
-        {**operation, "value": MASK if _ENV_VALUE.search(operation.get("path", "")) else _masked(operation["value"])}
+        {**operation, "value": MASK if _ENV_VALUE.search(operation.get("path", "")) else masked(operation["value"])}
         if "value" in operation
         else operation
         for operation in patch
     ]
-
-
-def looks_secret(name: Any) -> bool:
-    """Whether a variable of this name may hold a secret."""
-    return isinstance(name, str) and bool(_SECRET.search(name))
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_masked(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    masked = {key: _masked(inner) for key, inner in value.items()}
-    if "value" in masked and looks_secret(masked.get("name")):
-        masked["value"] = MASK
-    return masked

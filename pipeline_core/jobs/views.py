@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, and_, exists
 from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core.common.clock import rfc3339
-from pipeline_core.database.models import Delivery, Event, Job, TrailRow
+from pipeline_core.database.models import Delivery, Event, Job, Plugin, TrailRow
 from pipeline_core.hooks import deliveries as hooks
+
+GATE_GONE = and_(Job.suspended_at.is_not(None), ~exists().where(Plugin.key == Job.suspended_by)).label("gate_gone")
+"""Whether a job is suspended by a plugin that is not registered any more."""
 
 LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.id,
@@ -21,6 +24,7 @@ LIST_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     Job.state,
     Job.stage,
     Job.reason,
+    Job.suspended_by,
     Job.created_at,
     Job.started_at,
     Job.finished_at,
@@ -31,8 +35,16 @@ _OF_A_DELIVERY = ("id", "plugin", "status", "attempts", "lastAnswer", "nextAt", 
 """What an event shows of its deliveries: not what is the event's own."""
 
 
-def summary(job: Row[Any] | Job) -> dict[str, Any]:
-    """A job as lists show it."""
+def reason(reason: str, suspended_by: str, gate_gone: bool) -> str:
+    """Why a job is in its state; it says so when the plugin that suspended it is not registered any more."""
+    if not gate_gone:
+        return reason
+    gone = f"{suspended_by}, which suspended it, is not registered any more: resume or stop the job"
+    return f"{reason}; {gone}" if reason else gone
+
+
+def summary(job: Row[Any]) -> dict[str, Any]:
+    """A job as lists show it, from LIST_COLUMNS and GATE_GONE."""
     return {
         "jobID": job.id,
         "jobName": job.name,
@@ -41,7 +53,7 @@ def summary(job: Row[Any] | Job) -> dict[str, Any]:
         "runID": job.run_id,
         "state": job.state,
         "stage": job.stage,
-        "reason": job.reason,
+        "reason": reason(job.reason, job.suspended_by, job.gate_gone),
         "createdAt": rfc3339(job.created_at),
         "startAt": rfc3339(job.started_at),
         "finishedAt": rfc3339(job.finished_at),

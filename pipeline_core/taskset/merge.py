@@ -10,22 +10,36 @@ from pipeline_core.errors import WrongParameter
 from pipeline_core.taskset.additive import COMMANDS, CONTAINERS, FROZEN, pattern_of
 from pipeline_core.taskset.change import Entry, Insert, Prepend, TaskSetChange, apply
 from pipeline_core.taskset.document import SIDECARS, sidecars
+from pipeline_core.taskset.masking import masked
 from pipeline_core.taskset.schema import check
-from pipeline_core.taskset.values import Json, at, equal, identity, merge_key, shown
-from pipeline_core.validation.errors import Path, path_text
+from pipeline_core.taskset.values import Json, at, contrasted, difference, equal, identity, merge_key
+from pipeline_core.validation.errors import Path, join_path, path_text
 
 E = TypeVar("E", bound=Entry)
 
 
 class MergeConflict(WrongParameter):
-    """Two plugins set the same thing to different values. `plugins` are the two, `path` is where."""
+    """Two plugins set the same thing to different values. `plugins` are the two, `path` is where.
+
+    The message has both values, from the first place at which they differ.
+    """
 
     def __init__(self, path: str, first: tuple[str, Json], second: tuple[str, Json]) -> None:
         self.path = path
         self.plugins = (first[0], second[0])
-        sentence = f"is set to {shown(first[1])} by {first[0]} and to {shown(second[1])} by {second[0]}"
+        below = difference(first[1], second[1])
+        one, other = contrasted(*(_text_at(masked(value), below) for value in (first[1], second[1])))
+        where = join_path(path, *below)
+        sentence = f"is set to {one} by {first[0]} and to {other} by {second[0]}"
         right = "right would be: the same value from both, or one of the two plugins only"
-        super().__init__(f"Two plugins contradict each other: {path} {sentence}; {right}", errors={path: [sentence]})
+        super().__init__(f"Two plugins contradict each other: {where} {sentence}; {right}", errors={where: [sentence]})
+
+
+def _text_at(value: Json, path: Path) -> str:
+    try:
+        return json.dumps(at(value, path), ensure_ascii=False)
+    except LookupError:
+        return "nothing"
 
 
 def decorated(base: Mapping[str, Any], answers: Sequence[tuple[str, TaskSetChange]]) -> dict[str, Any]:

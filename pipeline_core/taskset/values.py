@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline_core.validation.errors import Path, ValidationErrors, path_text
+from pipeline_core.validation.texts import cut
 
 Json = Any
 """None, a boolean, a number, a text, a list or a dictionary with texts as keys: what `json.loads` gives."""
@@ -36,8 +37,42 @@ def shown(value: Json) -> str:
         return "an object" if value else "an empty object"
     if isinstance(value, list):
         return f"a list of {len(value)}" if value else "an empty list"
-    text = json.dumps(value[: _SHOWN + 1] if isinstance(value, str) else value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = json.dumps(cut(value, _SHOWN) if isinstance(value, str) else value, ensure_ascii=False)
+    return text if isinstance(value, str) else cut(text, _SHOWN)
+
+
+def difference(one: Json, other: Json) -> Path:
+    """The path of the first place at which two values that are not equal differ; an empty one when that is the whole."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [
+            key for key in {**one, **other} if key not in one or key not in other or not equal(one[key], other[key])
+        ]
+    elif isinstance(one, list) and isinstance(other, list):
+        keys = [index for index, (a, b) in enumerate(zip(one, other, strict=False)) if not equal(a, b)]
+    else:
+        return ()
+    # Of lists, one of which begins with the other, neither has a place of its own.
+    if not keys:
+        return ()
+    key = keys[0]
+    return (key, *difference(one[key], other[key])) if _has(one, key) and _has(other, key) else (key,)
+
+
+def _has(value: Json, key: str | int) -> bool:
+    return isinstance(value, list) or key in value
+
+
+def contrasted(one: str, other: str) -> tuple[str, str]:
+    """Two texts that differ, each cut to the part in which they do."""
+    common = next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    start = max(0, common - _SHOWN // 2) if max(len(one), len(other)) > _SHOWN else 0
+    first, second = (
+        f"{'…' if start else ''}{text[start : start + _SHOWN]}{'…' if len(text) > start + _SHOWN else ''}"
+        for text in (one, other)
+    )
+    return first, second
 
 
 def frozen(value: Json) -> Hashable:

@@ -63,7 +63,12 @@ def shown(value: object, longest: int = 80) -> str:
     """A value for use in a message: what it is, or JSON that is cut where it is long and safe to print."""
     if isinstance(value, list | dict):
         return kind(value)
-    return cut(json.dumps(value, ensure_ascii=False), longest).encode("utf-8", "backslashreplace").decode()
+    # A text is cut before it is quoted, so that it has both of its quotes.
+    if isinstance(value, str):
+        text = json.dumps(cut(value, longest), ensure_ascii=False)
+    else:
+        text = cut(json.dumps(value, ensure_ascii=False), longest)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def kind(value: object) -> str:

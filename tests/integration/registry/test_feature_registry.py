@@ -141,6 +141,7 @@ def test_a_feature_is_shown_as_it_was_registered_without_its_secrets() -> None:
     assert plugins[1] == {
         "key": "AccessGate.quota.platform",
         "feature": "quota",
+        "owner": "alice",
         "pluginType": "AccessGate",
         "callAddress": "http://quota/AccessGate",
         "description": "a gate",

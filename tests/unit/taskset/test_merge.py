@@ -101,6 +101,36 @@ def test_a_conflict_names_both_plugins_and_the_path(path: str, edit: Any) -> Non
     assert all(text in caught.value.message for text in (path, "plugin-1", "plugin-3"))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({"value": "1"}, {"value": "2"}, '.value is set to "1" by plugin-0 and to "2" by plugin-1'),
+        ({"value": "1"}, {"valueFrom": {}}, '.value is set to "1" by plugin-0 and to nothing by plugin-1'),
+        (
+            {"value": "x" * 200 + "one"},
+            {"value": "x" * 200 + "two"},
+            f'.value is set to …{"x" * 30}one" by plugin-0 and to …{"x" * 30}two" by plugin-1',
+        ),
+        (
+            {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+            '.valueFrom.fieldRef.fieldPath is set to "metadata.name" by plugin-0 and to "metadata.uid" by plugin-1',
+        ),
+    ],
+)
+def test_a_conflict_shows_both_values_from_where_they_differ(first: Doc, second: Doc, says: str) -> None:
+    with pytest.raises(MergeConflict) as caught:
+        together(*(lambda d, v=value: main(d)["env"].append({"name": "N", **v}) for value in (first, second)))
+    assert f"env[N]{says};" in caught.value.message
+
+
+def test_a_conflict_of_secrets_shows_none_of_them() -> None:
+    with pytest.raises(MergeConflict) as caught:
+        together(*(lambda d, v=value: main(d)["env"].append({"name": "TOKEN", "value": v}) for value in ("one", "two")))
+    assert 'env[TOKEN].value is set to "***" by plugin-0' in caught.value.message
+    assert "one" not in caught.value.message.replace("one of the two", "")
+
+
 def test_changes_that_are_right_alone_and_wrong_together_are_found() -> None:
     with pytest.raises(TaskSetError, match="helper"):
         together(
