@@ -22,8 +22,10 @@ from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
 
 ADMIN: Final = "admin"
 """Declared in place of a privilege for what only the admin may do."""
+ANY_TOKEN: Final = "any token"
+"""Declared in place of a privilege for what every valid token may do."""
 
-Needed = Privilege | Literal["admin"]
+Needed = Privilege | Literal["admin", "any token"]
 
 WINDOW_SECONDS = 60.0
 """The window within which failures are counted."""
@@ -108,10 +110,11 @@ def authenticate(limit: FailureLimit) -> Actor:
 
 def require(actor: Actor, needed: Needed) -> None:
     """Raises Forbidden when the actor lacks what is needed."""
-    if needed != ADMIN:
+    if needed == ADMIN:
+        if not actor.admin:
+            raise Forbidden("Only the admin may do this.")
+    elif needed != ANY_TOKEN:
         actor.require(Privilege(needed))
-    elif not actor.admin:
-        raise Forbidden("Only the admin may do this.")
 
 
 def _credential() -> str:

@@ -15,7 +15,7 @@ from marshmallow import Schema
 from swagger_ui_bundle import swagger_ui_path
 
 from api import envelope
-from api.auth import ADMIN, Needed
+from api.auth import ADMIN, ANY_TOKEN, Needed
 from api.schemas.bodies import BodySchema, Either
 from api.schemas.fields import Query
 from pipeline_core.auth.actor import Actor
@@ -255,7 +255,8 @@ def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> 
 def _who(operation: Operation) -> str:
     if operation.needs is None:
         return "Needs no token."
-    return "Only the admin may do this." if operation.needs == ADMIN else f"Needs the privilege `{operation.needs}`."
+    whole = {ADMIN: "Only the admin may do this.", ANY_TOKEN: "Every valid token may do this."}
+    return whole.get(operation.needs) or f"Needs the privilege `{operation.needs}`."
 
 
 def _statuses(operation: Operation) -> list[int]:

@@ -71,8 +71,14 @@ class ServiceClient:
     def get(self, *path: str, params: Mapping[str, Any] | None = None) -> Answer:
         return self._call("GET", path, params=params)
 
-    def post(self, *path: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
-        return self._call("POST", path, json=body, headers=headers)
+    def post(
+        self,
+        *path: str,
+        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return self._call("POST", path, json=body, params=params, headers=headers)
 
     def put(self, *path: str, body: Any = None) -> Answer:
         return self._call("PUT", path, json=body)

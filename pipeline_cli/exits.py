@@ -20,7 +20,6 @@ class Exit(IntEnum):
     DENIED = 6
     UNWRITABLE = 7
     INTERRUPTED = 130
-    PIPE_CLOSED = 141
 
     @property
     def meaning(self) -> str:
@@ -39,7 +38,6 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
     Exit.UNWRITABLE: "what was to be printed cannot be written, such as to a full disk; what was asked for may be done",
     Exit.INTERRUPTED: "Ctrl-C; a submitted job or a started run goes on",
-    Exit.PIPE_CLOSED: "the reader of the output went away",
 }
 
 

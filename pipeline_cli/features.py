@@ -9,8 +9,7 @@ from pipeline_cli.client import ServiceClient
 from pipeline_cli.manifest import documents
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-
-name_argument = click.argument("name")
+from pipeline_cli.simple import change_command, show_command
 
 
 @click.group()
@@ -46,33 +45,10 @@ def list_features(service: ServiceClient, out: Output, author: str) -> None:
     out.show(service.all("v1", "features", "list", author), render.features)
 
 
-@feature.command()
-@name_argument
-@with_service
-def show(service: ServiceClient, out: Output, name: str) -> None:
-    """Show a feature with its plugins."""
-    out.show(service.get("v1", "features", "detail", name).payload, render.feature)
-
-
-@feature.command()
-@name_argument
-@with_service
-def on(service: ServiceClient, out: Output, name: str) -> None:
-    """Switch a feature on."""
-    out.show(service.put("v1", "features", "turn-on", name).envelope, lambda _: [f"{name} is on"])
-
-
-@feature.command()
-@name_argument
-@with_service
-def off(service: ServiceClient, out: Output, name: str) -> None:
-    """Switch a feature off."""
-    out.show(service.put("v1", "features", "turn-off", name).envelope, lambda _: [f"{name} is off"])
-
-
-@feature.command()
-@name_argument
-@with_service
-def delete(service: ServiceClient, out: Output, name: str) -> None:
-    """Delete a feature with its plugins."""
-    out.show(service.delete("v1", "features", name).envelope, lambda _: [f"{name} deleted"])
+for command in (
+    show_command("show", "features/detail/{}", render.feature, help="Show a feature with its plugins."),
+    change_command("on", "PUT", "features/turn-on/{}", "{} is on", help="Switch a feature on."),
+    change_command("off", "PUT", "features/turn-off/{}", "{} is off", help="Switch a feature off."),
+    change_command("delete", "DELETE", "features/{}", "{} deleted", help="Delete a feature with its plugins."),
+):
+    feature.add_command(command)

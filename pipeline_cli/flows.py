@@ -15,7 +15,8 @@ from pipeline_cli.group import WRITE_FAULTS, Entry, LazyGroup
 from pipeline_cli.manifest import documents
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_core.flows.definition.documents import dump_document
+from pipeline_cli.simple import change_command, list_command, show_command
+from pipeline_core.flows.definition.flow import dump_document
 
 COMMANDS = {
     "import": Entry("pipeline_cli.flows:import_flows", "Import the flows of a document, all of them or none."),
@@ -23,8 +24,8 @@ COMMANDS = {
     "list": Entry("pipeline_cli.flows:list_flows", "List flows."),
     "show": Entry("pipeline_cli.flows:show", "Show a flow as it was imported."),
     "graph": Entry("pipeline_cli.graph:graph", "Draw a flow's tasks and what they depend on."),
-    "run": Entry("pipeline_cli.runs:start", "Start a run of a flow, or of one task of it."),
-    "runs": Entry("pipeline_cli.runs:of_flow", "List the runs of a flow."),
+    "run": Entry("pipeline_cli.runs:start", "Start a run of a flow, or of one of its tasks alone."),
+    "runs": Entry("pipeline_cli.runs:of_flow", "List the runs of one flow, the newest first."),
     "schedule": Entry("pipeline_cli.schedules:schedule", "Show when a flow runs next, and what it has missed."),
     "pause": Entry("pipeline_cli.schedules:pause", "Make no more runs of a flow's schedule."),
     "resume": Entry("pipeline_cli.schedules:resume", "Resume a paused schedule, from now."),
@@ -33,9 +34,12 @@ COMMANDS = {
     "delete": Entry("pipeline_cli.flows:delete", "Delete a flow with the history of its runs."),
 }
 
-flow = LazyGroup("flow", entries=COMMANDS, help="Import, export, run and schedule flows.")
-
-name_argument = click.argument("name")
+flow = LazyGroup(
+    "flow",
+    entries=COMMANDS,
+    help="Import, export, run and schedule flows.",
+    epilog="`pipeline run ID` shows a run, `pipeline runs` lists, stops and retries those of all flows.",
+)
 
 
 @click.command("import")
@@ -70,6 +74,7 @@ def export(service: ServiceClient, out: Output, names: tuple[str, ...], file: st
     text = dump_document(service.get("v1", "flows", "export", params=params).payload)
     if file in (None, "-"):
         sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
     else:
         write(Path(str(file)), text)
         out.note(f"written to {file}")
@@ -84,24 +89,8 @@ def write(path: Path, text: str) -> None:
         raise BadFile(f"{path} cannot be written: {error.strerror}") from error
 
 
-@click.command("list")
-@with_service
-def list_flows(service: ServiceClient, out: Output) -> None:
-    """List flows."""
-    out.show(service.all("v1", "flows"), render_flows.flows)
-
-
-@click.command()
-@name_argument
-@with_service
-def show(service: ServiceClient, out: Output, name: str) -> None:
-    """Show a flow as it was imported."""
-    out.show(service.get("v1", "flows", name).payload, render_flows.entry)
-
-
-@click.command()
-@name_argument
-@with_service
-def delete(service: ServiceClient, out: Output, name: str) -> None:
-    """Delete a flow with the history of its runs."""
-    out.show(service.delete("v1", "flows", name).envelope, lambda _: [f"{name} deleted"])
+list_flows = list_command("list", "flows", render_flows.flows, help="List flows.")
+show = show_command("show", "flows/{}", render_flows.entry, help="Show a flow as it was imported.")
+delete = change_command(
+    "delete", "DELETE", "flows/{}", "{} deleted", help="Delete a flow with the history of its runs."
+)

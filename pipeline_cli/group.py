@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from click.shell_completion import CompletionItem
 
 from pipeline_cli.exits import Exit
 
-CLI_EXTRA = ("rich", "yaml")
-"""Packages of the extra `cli`, which the image of the service lacks."""
+EXTRAS = {"rich": "cli", "yaml": "cli"}
+"""The extra that a package comes with, if it is not `server`."""
+OWN = ("pipeline_cli", "pipeline_core", "pipeline_up", "workers", "api")
 WRITE_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -30,10 +32,11 @@ class Entry(NamedTuple):
         try:
             command: click.Command = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in CLI_EXTRA:
+            package = (error.name or "").partition(".")[0]
+            if package in OWN:
                 raise
             raise click.ClickException(
-                f"this command needs the package {error.name}: pip install 'pipeline-service[cli]'"
+                f"this command needs the package {package}: pip install 'pipeline-service[{EXTRAS.get(package, 'server')}]'"
             ) from error
         return command
 
@@ -62,6 +65,11 @@ class LazyGroup(click.Group):
         ]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with quiet_without_reader():
+            # Prints the help and the version.
+            return super().make_context(*args, **kwargs)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if sys.stdout is None:
             click.echo("Error: there is no standard output to write to", err=True)
@@ -77,14 +85,24 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with quiet_without_reader():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo(err=True)
             ctx.exit(Exit.INTERRUPTED)
-        except BrokenPipeError:
-            # The reader, such as `head`, has closed the pipe.
-            drop_output()
-            ctx.exit(Exit.PIPE_CLOSED)
+
+
+@contextmanager
+def quiet_without_reader() -> Iterator[None]:
+    """Ends the command as done when the reader of its output, such as `head`, has closed the pipe.
+
+    A short output may be written before the reader is gone, so any other exit code would depend on which was faster.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        drop_output()
+        raise click.exceptions.Exit(Exit.OK) from None
 
 
 def drop_output() -> None:

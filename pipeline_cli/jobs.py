@@ -11,6 +11,7 @@ from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import Instant, with_service
 from pipeline_cli.output import Output
 from pipeline_cli.progress import wait_for
+from pipeline_cli.simple import show_command, with_paging
 
 job_id_argument = click.argument("job_id", metavar="ID")
 reason_option = click.option("--reason", help="Why; it is kept in the job's history.")
@@ -28,8 +29,7 @@ reason_option = click.option("--reason", help="Why; it is kept in the job's hist
 )
 @click.option("--until", "endAt", type=Instant(), help="Submitted then or earlier.")
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="By submission.  [default: desc]")
-@click.option("--page", "pageNumber", type=click.IntRange(min=1), help="Which page, from 1.")
-@click.option("--page-size", "pageSize", type=click.IntRange(1, 500), help="Jobs on a page.  [default: 20]")
+@with_paging("Jobs")
 @click.option("--cursor", help="Cursor that the previous page printed; stays fast in long lists.")
 @click.option("--count", "only_count", is_flag=True, help="Print only how many there are.")
 @with_service
@@ -52,28 +52,11 @@ def total(headers: Any) -> str:
     return f"{more}{headers.get('X-Total-Count', 'more')} jobs"
 
 
-@click.command()
-@job_id_argument
-@with_service
-def job(service: ServiceClient, out: Output, job_id: str) -> None:
-    """Show a job with its tasks and replicas."""
-    out.show(service.get("v1", "job", "detail", job_id).payload, render.job)
-
-
-@click.command()
-@job_id_argument
-@with_service
-def config(service: ServiceClient, out: Output, job_id: str) -> None:
-    """Show a job as it was submitted."""
-    out.show(service.get("v1", "job", "config", job_id).payload, render.document)
-
-
-@click.command()
-@job_id_argument
-@with_service
-def taskset(service: ServiceClient, out: Output, job_id: str) -> None:
-    """Show the TaskSet that a job became."""
-    out.show(service.get("v1", "job", "taskset", job_id).payload, render.document)
+job = show_command("job", "job/detail/{}", render.job, help="Show a job with its tasks and replicas.", metavar="ID")
+config = show_command("config", "job/config/{}", render.document, help="Show a job as it was submitted.", metavar="ID")
+taskset = show_command(
+    "taskset", "job/taskset/{}", render.document, help="Show the TaskSet that a job became.", metavar="ID"
+)
 
 
 @click.command()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
 import math
-import os
 import re
 import sys
 from collections import Counter
@@ -214,8 +212,8 @@ def submit_body(
     """The body of a submission from a file's document.
 
     A document with `job` and no `kind` is a whole body; any other is a bare job. `user`, `name`, `namespace` and the pairs
-    of `header` override the document; for a bare job, `user` defaults to this machine's user and `name` to `metadata.name`.
-    Raises BadFile when a bare job has no kind or no name.
+    of `header` override the document; for a bare job, `name` defaults to `metadata.name`, and without a `user` there is no
+    `userID`. Raises BadFile when a bare job has no kind or no name.
     """
     given = {"userID": user, "jobName": name, "jobNameSpace": namespace}
     given = {field: value for field, value in given.items() if value is not None}
@@ -224,10 +222,16 @@ def submit_body(
     if pairs := dict(header):
         body["header"] = {**(body.get("header") or {}), **pairs}
     if not is_submit_body(document):
-        for field, remedy in {"jobKind": "a kind", "jobName": "metadata.name, or give --name"}.items():
+        for field, (source, remedy) in BARE.items():
+            if body[field] is not None and not isinstance(body[field], str):
+                raise BadFile(f"{source} is {json.dumps(body[field])}, which is no text: write it in quotes")
             if not body[field]:
                 raise BadFile(f"the file needs {remedy}: it is a bare job, and {field} is taken from there")
     return body
+
+
+BARE = {"jobKind": ("kind", "a kind"), "jobName": ("metadata.name", "metadata.name, or give --name")}
+"""Where a bare job has the fields of a submission, and what is to be done when they are missing."""
 
 
 def is_submit_body(document: Mapping[str, Any]) -> bool:
@@ -237,7 +241,6 @@ def is_submit_body(document: Mapping[str, Any]) -> bool:
 def wrapped(job: Mapping[str, Any]) -> dict[str, Any]:
     metadata = job.get("metadata")
     return {
-        "userID": os.environ.get("USER") or getpass.getuser(),
         "jobName": metadata.get("name") if isinstance(metadata, dict) else None,
         "jobKind": job.get("kind"),
         "header": {},

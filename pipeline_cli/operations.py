@@ -1,6 +1,8 @@
-"""`pipeline status` and `pipeline secrets`: for operators of the service."""
+"""`pipeline status`, `pipeline audit` and `pipeline secrets`: for operators of the service."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -9,6 +11,7 @@ from pipeline_cli.client import ServiceClient
 from pipeline_cli.exits import Exit
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
+from pipeline_cli.simple import show_page, with_paging
 
 
 @click.command()
@@ -21,6 +24,17 @@ def status(context: click.Context, service: ServiceClient, out: Output, check: b
     out.show(payload, render.status)
     if check and payload["problems"]:
         context.exit(Exit.JOB_NOT_SUCCEEDED)
+
+
+@click.command()
+@with_paging("Entries")
+@with_service
+def audit(service: ServiceClient, out: Output, **page: Any) -> None:
+    """List who changed what, the newest first.
+
+    For the admin alone. `-o json` also has what was there before and after each change.
+    """
+    show_page(service, out, "audit", render.audit, "entries", page)
 
 
 @click.group()

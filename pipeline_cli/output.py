@@ -10,14 +10,24 @@ from typing import Any
 import click
 from rich.console import Console, RenderableType
 
+from pipeline_cli.group import drop_output
+
 # Wide enough that nothing is wrapped or cut for a program that reads the table line by line.
 PIPE_WIDTH = 10_000
+
+
+class PipedConsole(Console):
+    """A console whose command goes on without output when the reader, such as `head`, has closed the pipe: so the exit code
+    says what became of the command, whenever the reader went."""
+
+    def on_broken_pipe(self) -> None:
+        drop_output()
 
 
 class Output:
     def __init__(self, form: str) -> None:
         self.json = form == "json"
-        self.console = Console(
+        self.console = PipedConsole(
             width=None if sys.stdout.isatty() else PIPE_WIDTH,
             markup=False,
             highlight=False,
@@ -28,7 +38,10 @@ class Output:
     def show(self, value: Any, render: Callable[[Any], Iterable[RenderableType]]) -> None:
         """Prints `value` as JSON, or what `render` makes of it."""
         if self.json:
-            click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+            try:
+                click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+            except BrokenPipeError:
+                drop_output()
         else:
             for part in render(value):
                 self.console.print(part)

@@ -1,4 +1,4 @@
-"""`pipeline plugins`, and `pipeline deliveries` of events to LifeHooks."""
+"""`pipeline plugins`, `pipeline plugin`, and `pipeline deliveries` of events to LifeHooks and `pipeline redeliver`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pipeline_cli import render
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
+from pipeline_cli.simple import show_command
 
 
 @click.command()
@@ -21,6 +22,36 @@ def plugins(service: ServiceClient, out: Output, plugin_type: str) -> None:
     out.show(service.all("v1", "plugins", "list", plugin_type), render.plugins)
 
 
+@click.group()
+def plugin() -> None:
+    """Show a plugin with its health, and change the running order."""
+
+
+plugin.add_command(
+    show_command(
+        "show",
+        "plugins/detail/{}",
+        render.plugin,
+        help="Show a plugin with the state of its circuit and its last calls.",
+        metavar="KEY",
+    )
+)
+
+
+@plugin.command()
+@click.argument("key", metavar="KEY")
+@click.option("--before", metavar="KEY", required=True, help="The plugin of the same type that is to run after it.")
+@with_service
+def order(service: ServiceClient, out: Output, key: str, before: str) -> None:
+    """Let a plugin run before another one of its type.
+
+    Nothing changes if it does already. Else it moves to just before the other; all others keep their order.
+    """
+    body = {"beforeKey": key, "afterKey": before, "pluginType": key.partition(".")[0]}
+    answer = service.put("v1", "plugins", "sequence", body=body)
+    out.show(answer.envelope, lambda _: [f"{key} runs before {before}"])
+
+
 @click.command()
 @click.option("--job", "jobID", metavar="ID", help="Only of this job.")
 @click.option("--plugin", metavar="KEY", help="Only to this LifeHook.")
@@ -30,3 +61,25 @@ def deliveries(service: ServiceClient, out: Output, **filters: str | None) -> No
     """List deliveries of events to LifeHooks, and their status."""
     given = {name: value for name, value in filters.items() if value is not None}
     out.show(service.all("v1", "hooks", "deliveries", params=given), render.deliveries)
+
+
+@click.command()
+@click.argument("delivery_ids", metavar="[ID]...", nargs=-1)
+@click.option("--plugin", metavar="KEY", help="All to this LifeHook that were given up.")
+@with_service
+def redeliver(service: ServiceClient, out: Output, delivery_ids: tuple[str, ...], plugin: str | None) -> None:
+    """Send deliveries again that were given up.
+
+    They are those with the status `exhausted` or `exception`; `pipeline deliveries` has their IDs.
+    """
+    if bool(delivery_ids) == bool(plugin):
+        raise click.UsageError("give either IDs of deliveries, or --plugin for all of a LifeHook")
+    if plugin:
+        payload = service.post("v1", "hooks", "redeliver", params={"plugin": plugin}).payload
+        out.show(payload, lambda shown: [f"{shown['count']} deliveries to {plugin} are sent again"])
+        return
+    for delivery_id in delivery_ids:
+        service.post("v1", "hooks", "redeliver", delivery_id)
+        out.progress(f"{delivery_id} is sent again")
+    if out.json:
+        out.show(list(delivery_ids), lambda _: [])

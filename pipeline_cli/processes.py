@@ -17,12 +17,25 @@ from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
 from workers import names, processes
 
+EXAMPLES = {
+    "PIPELINE_DATABASE_URL": "postgresql://user:password@127.0.0.1:5432/pipeline",
+    "PIPELINE_REDIS_URL": "redis://127.0.0.1:6379/0",
+}
+"""What every process needs, with a value as it may look."""
+
 
 def _checked_settings() -> Settings:
+    """The settings. Raises click.UsageError when one is wrong, or the database or Redis is not named."""
     try:
-        return settings()
+        found = settings()
     except ConfigurationError as error:
         raise click.UsageError(error.message) from error
+    given = {"PIPELINE_DATABASE_URL": found.database_url, "PIPELINE_REDIS_URL": found.redis_url}
+    if missing := [f"{name} (such as {EXAMPLES[name]})" for name, value in given.items() if not value]:
+        raise click.UsageError(
+            f"set {' and '.join(missing)}: one process of the service starts no servers of its own, as `pipeline up` does"
+        )
+    return found
 
 
 def _check_cluster() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from rich.table import Table
@@ -61,6 +63,17 @@ def timestamp(value: Any) -> str:
     """An RFC 3339 time without its fraction, with a space for the `T`."""
     text = plain(value)
     return f"{text[:10]} {text[11:19]}Z" if len(text) >= 20 and text[10] == "T" else text
+
+
+def local_time(value: Any, zone: str) -> str:
+    """An RFC 3339 time in the time zone of this name, with its offset; as `timestamp` has it where the zone is UTC, or not
+    known on this machine."""
+    text = plain(value)
+    try:
+        local = datetime.fromisoformat(text).astimezone(ZoneInfo(zone))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return timestamp(value)
+    return timestamp(value) if local.tzname() == "UTC" else local.isoformat(" ", "seconds")
 
 
 def clock(value: Any) -> str:
@@ -123,6 +136,8 @@ def job(payload: Record) -> Iterator[Any]:
         | {"diagnostics": safe_lines(about.get("exitDiagnostics"))}
         | {"cluster": (payload.get("cluster") or {}).get("identity")}
     )
+    for note in (payload.get("platformSpecificInfo") or {}).get("notes") or []:
+        yield Text(f"! {plain(note)}", style="yellow")
     if tasks := payload.get("tasks"):
         yield Text()
         yield from replicas(tasks)
@@ -214,7 +229,7 @@ def change(operation: Record) -> str:
 
 def events(payload: Sequence[Record]) -> Iterator[Table]:
     yield table(
-        ["#", "TIME", "STATE", "BEFORE", "REASON", "TOLD"],
+        ["#", "TIME", "STATE", "BEFORE", "REASON", "DELIVERIES"],
         [
             [
                 event.get("sequence"),
@@ -234,11 +249,12 @@ def events(payload: Sequence[Record]) -> Iterator[Table]:
 
 def features(payload: Sequence[Record]) -> Iterator[Table]:
     yield table(
-        ["FEATURE", "AUTHOR", "ON", "PLUGINS", "DESCRIPTION"],
+        ["FEATURE", "AUTHOR", "OWNER", "ON", "PLUGINS", "DESCRIPTION"],
         [
             [
                 feature.get("name"),
                 feature.get("author"),
+                feature.get("owner"),
                 feature.get("enabled"),
                 ", ".join(plain(plugin.get("pluginType")) for plugin in feature.get("plugins") or []),
                 feature.get("description") or "",
@@ -258,12 +274,13 @@ def feature(payload: Record) -> Iterator[Any]:
 
 def plugins(payload: Sequence[Record]) -> Iterator[Table]:
     yield table(
-        ["TYPE", "#", "PLUGIN", "ON", "ADDRESS", "WHEN", "ON FAILURE"],
+        ["TYPE", "#", "PLUGIN", "OWNER", "ON", "ADDRESS", "WHEN", "ON FAILURE"],
         [
             [
                 plugin.get("pluginType"),
                 plugin.get("sequence"),
                 plugin.get("key"),
+                plugin.get("owner"),
                 plugin.get("enabled"),
                 plugin.get("callAddress"),
                 (plugin.get("effectiveJobSelector") or {}).get("expression") or "*",
@@ -272,6 +289,23 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
             for plugin in payload
         ],
     )
+
+
+def plugin(payload: Record) -> Iterator[Any]:
+    names = ("key", "feature", "owner", "description", "enabled", "sequence", "callAddress", "failurePolicy", "resume")
+    limits = ("timeoutSeconds", "maxAttempts", "patienceSeconds")
+    selector = payload.get("effectiveJobSelector") or {}
+    health = payload.get("health")
+    yield key_values(
+        {name: payload.get(name) for name in (*names, *limits)}
+        | {"selector": selector.get("expression")}
+        | {"circuit": health.get("circuit") if health else "unknown: Redis is away"}
+        | ({"failures in a row": health.get("failuresInARow"), "last failure": health.get("cause")} if health else {})
+    )
+    if recent := (health or {}).get("recent"):
+        yield Text()
+        rows = [[timestamp(call.get("at")), call.get("outcome"), duration(call.get("durationMs"))] for call in recent]
+        yield table(["LAST CALLS", "OUTCOME", "TOOK"], rows)
 
 
 def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
@@ -287,6 +321,14 @@ def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
             ]
             for delivery in payload
         ],
+    )
+
+
+def audit(payload: Sequence[Record]) -> Iterator[Table]:
+    fields = ("actor", "action", "target", "address", "reason")
+    yield table(
+        ["TIME", "WHO", "DID", "TO", "FROM", "REASON"],
+        [[timestamp(entry.get("at")), *(entry.get(field) for field in fields)] for entry in payload],
     )
 
 
@@ -340,10 +382,10 @@ def status(payload: Record) -> Iterator[Any]:
         late = {one["plugin"]: one for one in payload["deliveries"]}
         yield Text()
         yield table(
-            ["PLUGIN", "CIRCUIT", "CALLS", "FAILURES", "EVENTS DUE", "LAST FAILURE"],
+            ["PLUGIN", "CIRCUIT", "FAILURES", "EVENTS DUE", "LAST FAILURE"],
             [
                 [
-                    *(one[field] for field in ("plugin", "circuit", "calls", "failures")),
+                    *(one[field] for field in ("plugin", "circuit", "failures")),
                     late.get(one["plugin"], {}).get("count", 0),
                     one["cause"],
                 ]

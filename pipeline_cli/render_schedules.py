@@ -5,33 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipeline_cli.render import Record, key_values, plain, table, timestamp
+from pipeline_cli.render import Record, key_values, local_time, plain, table, timestamp
 
 
 def schedule(payload: Record) -> Iterator[Any]:
-    missed = payload["missed"]
+    missed, zone = payload["missed"], payload["timezone"]
     yield key_values(
         {
             "flow": payload["flow"],
             "schedule": f"{plain(payload['cron'])} ({plain(payload['timezone'])})" if payload["cron"] else "none",
             "paused": payload["paused"] if payload["cron"] else None,
-            "missed": _missed(missed) if missed["count"] else None,
+            "missed": _missed(missed, zone) if missed["count"] else None,
             "fault": payload["fault"],
         }
     )
     if payload["next"]:
         yield ""
-        yield table(["NEXT"], [[timestamp(point)] for point in payload["next"]])
+        yield table(["NEXT"], [[local_time(point, zone)] for point in payload["next"]])
 
 
-def _missed(missed: Record) -> str:
-    count = f"{missed['count']}" if missed["exact"] else f"more than {missed['count']}"
-    return f"{count}, the first at {timestamp(missed['first'][0])}"
+def _missed(missed: Record, zone: str) -> str:
+    count = f"{missed['count']}" if missed["exact"] else f"at least {missed['count']}"
+    return f"{count}, the first at {local_time(missed['first'][0], zone)}"
 
 
 def resumed(payload: Record) -> Iterator[str]:
-    first = timestamp(payload["next"][0]) if payload["next"] else "never"
-    missed = f"; {_missed(payload['missed'])} made up before" if payload["missed"]["count"] else ""
+    zone = payload["timezone"]
+    first = local_time(payload["next"][0], zone) if payload["next"] else "never"
+    missed = f"; {_missed(payload['missed'], zone)} made up before" if payload["missed"]["count"] else ""
     yield f"{plain(payload['flow'])} goes on; next at {first}{missed}"
 
 
@@ -39,14 +40,19 @@ def planned(payload: Record) -> Iterator[Any]:
     left_out = {item["point"]: item for item in payload["leftOut"]}
     points = sorted([*payload["points"], *left_out])
     if points:
-        yield table(["POINT", "RUN", "LEFT OUT AS"], [_row(point, left_out.get(point)) for point in points])
+        rows = [_row(point, left_out.get(point), payload["timezone"]) for point in points]
+        yield table([_heading(payload), "RUN", "LEFT OUT AS"], rows)
     yield plain(payload.get("backfillID") or f"{len(payload['points'])} points would be run")
 
 
-def _row(point: str, left_out: Record | None) -> list[str]:
+def _heading(payload: Record) -> str:
+    return f"POINT ({plain(payload['timezone'])})"
+
+
+def _row(point: str, left_out: Record | None, zone: str) -> list[str]:
     if left_out is None:
-        return [timestamp(point), "", ""]
-    return [timestamp(point), left_out["runID"] or "", left_out["state"]]
+        return [local_time(point, zone), "", ""]
+    return [local_time(point, zone), left_out["runID"] or "", left_out["state"]]
 
 
 def backfills(payload: Sequence[Record]) -> Iterator[Any]:
@@ -56,7 +62,7 @@ def backfills(payload: Sequence[Record]) -> Iterator[Any]:
             [
                 row["id"],
                 row["state"],
-                *(timestamp(row[name]) for name in ("from", "to")),
+                *(local_time(row[name], row["timezone"]) for name in ("from", "to")),
                 *(row[name] for name in ("total", "made", "runner")),
                 timestamp(row["createdAt"]),
                 row["reason"],
@@ -78,5 +84,8 @@ def backfill(payload: Record) -> Iterator[Any]:
     )
     if payload["points"]:
         yield ""
-        rows = [[timestamp(row["point"]), row["runID"] or "", row["state"]] for row in payload["points"]]
-        yield table(["POINT", "RUN", "STATE"], rows)
+        rows = [
+            [local_time(row["point"], payload["timezone"]), row["runID"] or "", row["state"]]
+            for row in payload["points"]
+        ]
+        yield table([_heading(payload), "RUN", "STATE"], rows)

@@ -1,4 +1,4 @@
-"""`pipeline run ID`, `pipeline flow run`, and `pipeline runs`: list, stop, retry and mark runs."""
+"""`pipeline flow run` starts a run, `pipeline run ID` shows one, `pipeline runs` lists, stops, retries and marks them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.options import Pair, with_service
 from pipeline_cli.output import Output
 from pipeline_cli.run_progress import watch as watched
+from pipeline_cli.simple import change_command, show_command, show_page, with_paging
 
 COMMANDS = {
-    "list": Entry("pipeline_cli.runs:list_runs", "List runs, the newest first."),
+    "list": Entry("pipeline_cli.runs:list_runs", "List the runs of all flows, the newest first."),
     "stop": Entry("pipeline_cli.runs:stop", "Stop a run and the jobs of its tasks."),
     "retry": Entry("pipeline_cli.runs:retry", "Run again what failed in a run, and what follows it."),
     "dismiss": Entry("pipeline_cli.runs:dismiss", "Let the next scheduled run go on as if this one had succeeded."),
@@ -25,7 +26,12 @@ COMMANDS = {
     "metrics": Entry("pipeline_cli.runs:metrics", "Show the metrics that the tasks of a run left."),
 }
 
-runs = LazyGroup("runs", entries=COMMANDS, help="List, stop and retry runs of flows.")
+runs = LazyGroup(
+    "runs",
+    entries=COMMANDS,
+    help="List runs of all flows; stop, retry, mark or delete one.",
+    epilog="`pipeline flow run NAME` starts a run, `pipeline run ID` shows one.",
+)
 
 run_id_argument = click.argument("run_id", metavar="ID")
 reason_option = click.option("--reason", help="Why; it is kept in the run's history.")
@@ -35,8 +41,7 @@ WATCH = click.option(
 FILTERS = (
     click.option("--state", help="waiting, blocked, running, succeeded, failed, stopped, expired. Several: a,b."),
     click.option("--trigger", help="manual, schedule, backfill, task, debug. Several: a,b."),
-    click.option("--page", "pageNumber", type=click.IntRange(min=1), help="Which page, from 1."),
-    click.option("--page-size", "pageSize", type=click.IntRange(1, 500), help="Runs on a page.  [default: 20]"),
+    with_paging("Runs"),
 )
 
 
@@ -64,7 +69,7 @@ def start(
     reason: str | None,
     watch: bool,
 ) -> None:
-    """Start a run of a flow, or of one task of it."""
+    """Start a run of a flow, or of one of its tasks alone."""
     if debug and not task:
         raise click.UsageError("--debug needs --task: the pod is one task's")
     path = ("tasks", task, "debug" if debug else "run") if task else ("run",)
@@ -82,7 +87,7 @@ def start(
 @WATCH
 @with_service
 def run(service: ServiceClient, out: Output, run_id: str, watch: bool) -> None:
-    """Show a run of a flow with its tasks."""
+    """Show one run with its tasks, by the run's ID."""
     if watch:
         watched(service, out, run_id)
     else:
@@ -94,25 +99,16 @@ def run(service: ServiceClient, out: Output, run_id: str, watch: bool) -> None:
 @with_filters
 @with_service
 def of_flow(service: ServiceClient, out: Output, name: str, **filters: Any) -> None:
-    """List the runs of a flow."""
-    listed(service, out, ("v1", "flows", name, "runs"), filters)
+    """List the runs of one flow, the newest first."""
+    show_page(service, out, f"flows/{name}/runs", render_flows.runs, "runs", filters)
 
 
 @click.command("list")
 @with_filters
 @with_service
 def list_runs(service: ServiceClient, out: Output, **filters: Any) -> None:
-    """List runs, the newest first."""
-    listed(service, out, ("v1", "runs"), filters)
-
-
-def listed(service: ServiceClient, out: Output, path: tuple[str, ...], filters: dict[str, Any]) -> None:
-    given = {name: value for name, value in filters.items() if value is not None}
-    answer = service.get(*path, params=given)
-    out.show(answer.payload, render_flows.runs)
-    if len(answer.payload) < int(answer.headers.get("X-Total-Count", 0)):
-        more = "more than " if answer.headers.get("X-Total-Count-Exact") == "false" else ""
-        out.note(f"{more}{answer.headers['X-Total-Count']} runs; --page has the others")
+    """List the runs of all flows, the newest first."""
+    show_page(service, out, "runs", render_flows.runs, "runs", filters)
 
 
 @click.command()
@@ -134,12 +130,30 @@ def retry(service: ServiceClient, out: Output, run_id: str) -> None:
     out.show(answer.envelope, lambda _: [f"{run_id} goes on"])
 
 
-@click.command()
-@run_id_argument
-@with_service
-def dismiss(service: ServiceClient, out: Output, run_id: str) -> None:
-    """Let the next scheduled run go on as if this one had succeeded."""
-    out.show(service.put("v1", "runs", run_id, "dismiss", body={}).envelope, lambda _: [f"{run_id} dismissed"])
+dismiss = change_command(
+    "dismiss",
+    "PUT",
+    "runs/{}/dismiss",
+    "{} dismissed",
+    help="Let the next scheduled run go on as if this one had succeeded.",
+    metavar="ID",
+    body={},
+)
+delete = change_command(
+    "delete",
+    "DELETE",
+    "runs/{}",
+    "{} deleted",
+    help="Delete a run that has ended, or end a debug pod.",
+    metavar="ID",
+)
+metrics = show_command(
+    "metrics",
+    "runs/{}/metrics",
+    render.document,
+    help="Show the metrics that the tasks of a run left.",
+    metavar="ID",
+)
 
 
 @click.command()
@@ -157,15 +171,8 @@ def mark(service: ServiceClient, out: Output, run_id: str, task: str, state: str
 
 @click.command()
 @run_id_argument
-@with_service
-def delete(service: ServiceClient, out: Output, run_id: str) -> None:
-    """Delete a run that has ended, or end a debug pod."""
-    out.show(service.delete("v1", "runs", run_id).envelope, lambda _: [f"{run_id} deleted"])
-
-
-@click.command()
-@run_id_argument
 @lines.line_options("run")
+@click.option("--attempt", type=click.IntRange(min=1), help="Attempt of each task, from 1.  [default: the last]")
 @with_service
 def logs(service: ServiceClient, out: Output, run_id: str, follow: bool, **filters: Any) -> None:
     """Print what the tasks of a run wrote.
@@ -173,11 +180,3 @@ def logs(service: ServiceClient, out: Output, run_id: str, follow: bool, **filte
     Lines of several tasks are merged by time and prefixed. They are there after the run has ended, too.
     """
     lines.show(service, out, ("v1", "runs", run_id, "logs"), follow=follow, **filters)
-
-
-@click.command()
-@run_id_argument
-@with_service
-def metrics(service: ServiceClient, out: Output, run_id: str) -> None:
-    """Show the metrics that the tasks of a run left."""
-    out.show(service.get("v1", "runs", run_id, "metrics").payload, render.document)

@@ -8,6 +8,7 @@ from pipeline_cli import render_schedules as render
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
+from pipeline_cli.simple import show_command
 
 name_argument = click.argument("name")
 id_argument = click.argument("backfill_id", metavar="ID")
@@ -74,12 +75,11 @@ def list_backfills(service: ServiceClient, out: Output, name: str) -> None:
     out.show(service.all("v1", "flows", name, "backfills"), render.backfills)
 
 
-@backfills.command("show")
-@id_argument
-@with_service
-def show_backfill(service: ServiceClient, out: Output, backfill_id: str) -> None:
-    """Show a backfill with its points and their runs."""
-    out.show(service.get("v1", "backfills", backfill_id).payload, render.backfill)
+backfills.add_command(
+    show_command(
+        "show", "backfills/{}", render.backfill, help="Show a backfill with its points and their runs.", metavar="ID"
+    )
+)
 
 
 @backfills.command("stop")

@@ -28,18 +28,26 @@ def with_job_file(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Adds to the header that selectors match. Repeatable.",
         ),
         click.option("--name", help="Name of the job.  [default: metadata.name]"),
-        click.option("--user", help="Whose job it is.  [default: $USER]"),
+        click.option("--user", help="Whose job it is.  [default: the token's user]"),
         click.argument("file", type=click.Path(allow_dash=True, dir_okay=False)),
     ):
         function = decorate(function)
     return function
 
 
-def read(file: str, **given: Any) -> dict[str, Any]:
+def read(service: ServiceClient, file: str, user: str | None, **given: Any) -> dict[str, Any]:
+    """The body of a submission of the job in `file`. Asks the service for the token's user if neither the file nor `user`
+    says whose job it is. Raises BadFile."""
     found = documents(file)
     if len(found) > 1:
         raise BadFile(f"{file} holds {len(found)} documents; a job is one")
-    return submit_body(found[0], **given)
+    body = submit_body(found[0], user=user, **given)
+    return body if body.get("userID") else {**body, "userID": token_user(service)}
+
+
+def token_user(service: ServiceClient) -> str:
+    """The user that the token is for; `admin` for the admin's password."""
+    return str(service.get("v1", "tokens", "self").payload["forwho"])
 
 
 @click.command()
@@ -63,7 +71,7 @@ def submit(
     a TFJob or a TaskSet.
     """
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
-    accepted = service.post("v1", "job", body=read(file, **given), headers=headers).payload
+    accepted = service.post("v1", "job", body=read(service, file, **given), headers=headers).payload
     if wait:
         out.progress(f"{accepted['jobID']} submitted")
         wait_for(service, out, accepted["jobID"])
@@ -80,4 +88,4 @@ def explain(service: ServiceClient, out: Output, file: str, **given: Any) -> Non
     For each stage the plugins that would be called, in order, and for each selector the value of every condition. No
     plugin is called.
     """
-    out.show(service.post("v1", "job", "explain", body=read(file, **given)).payload, render_plan.plan)
+    out.show(service.post("v1", "job", "explain", body=read(service, file, **given)).payload, render_plan.plan)

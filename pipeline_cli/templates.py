@@ -11,6 +11,7 @@ from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.manifest import documents
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
+from pipeline_cli.simple import change_command, show_command
 
 COMMANDS = {
     "import": Entry(
@@ -22,8 +23,6 @@ COMMANDS = {
 }
 
 template = LazyGroup("template", entries=COMMANDS, help="Import and show templates of tasks.")
-
-name_argument = click.argument("name")
 
 
 @click.command("import")
@@ -48,17 +47,5 @@ def list_templates(service: ServiceClient, out: Output) -> None:
     out.show(service.get("v1", "templates").payload, render_flows.templates)
 
 
-@click.command()
-@name_argument
-@with_service
-def show(service: ServiceClient, out: Output, name: str) -> None:
-    """Show a template with its arguments."""
-    out.show(service.get("v1", "templates", name).payload, render.document)
-
-
-@click.command()
-@name_argument
-@with_service
-def delete(service: ServiceClient, out: Output, name: str) -> None:
-    """Delete a template that no flow uses."""
-    out.show(service.delete("v1", "templates", name).envelope, lambda _: [f"{name} deleted"])
+show = show_command("show", "templates/{}", render.document, help="Show a template with its arguments.")
+delete = change_command("delete", "DELETE", "templates/{}", "{} deleted", help="Delete a template that no flow uses.")

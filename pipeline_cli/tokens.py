@@ -10,6 +10,7 @@ from pipeline_cli import render
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.options import Expiry, with_service
 from pipeline_cli.output import Output
+from pipeline_cli.simple import change_command, list_command
 
 
 @click.group()
@@ -38,16 +39,10 @@ def create(service: ServiceClient, out: Output, privileges: tuple[str, ...], **f
         out.note(f"its ID is {made['id']}; the token is not shown again")
 
 
-@token.command("list")
-@with_service
-def list_tokens(service: ServiceClient, out: Output) -> None:
-    """List tokens, without their values."""
-    out.show(service.all("v1", "tokens"), render.tokens)
-
-
-@token.command()
-@click.argument("token_id", metavar="ID")
-@with_service
-def delete(service: ServiceClient, out: Output, token_id: str) -> None:
-    """Delete a token; it stops working at once."""
-    out.show(service.delete("v1", "tokens", token_id).envelope, lambda _: [f"{token_id} deleted"])
+for command in (
+    list_command("list", "tokens", render.tokens, help="List tokens, without their values."),
+    change_command(
+        "delete", "DELETE", "tokens/{}", "{} deleted", help="Delete a token; it stops working at once.", metavar="ID"
+    ),
+):
+    token.add_command(command)

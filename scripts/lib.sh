@@ -20,17 +20,19 @@ find_python() {
     fail "no Python 3.11 or newer was found: install one (apt-get install python3), or name one in PYTHON"
 }
 
-# What the environment is made from: it is made anew, or brought up to date, when this changes.
+# What the environment is made from, for the lock file $1.lock: it is made anew, or brought up to date, when this changes.
 wanted_stamp() {
     echo "$root"
     cksum <"$root/setup.cfg"
     cksum <"$root/pyproject.toml"
-    cksum <"$root/requirements/development.lock"
+    echo "$1"
+    cksum <"$root/requirements/$1.lock"
 }
 
 make_venv() {
     local python version
     python=$(find_python)
+    echo "Making $venv with $python" >&2
     if "$python" -c 'import ensurepip' 2>/dev/null; then
         "$python" -m venv --clear "$venv"
     elif "$python" -m pip --version >/dev/null 2>&1; then
@@ -43,24 +45,29 @@ make_venv() {
     fi
 }
 
+# Install, and print the name of each package as it is fetched.
 pip_install() {
     # setuptools warns of what an editable installation is.
-    PYTHONWARNINGS=ignore "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    PYTHONWARNINGS=ignore "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@" |
+        sed -un -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected.*/  unpacking/p' >&2
 }
 
-# Make .venv hold the project and all that it needs for tests. Takes no time when nothing changed.
+# Make .venv hold the project and what requirements/$1.lock names: `demo`, what runs the service on this machine, or
+# `development`, which has all of that and what tests need. Takes no time when nothing changed.
 ensure_venv() {
-    local lock stamp=$venv/.stamp
+    local lock have stamp=$venv/.stamp
     exec {lock}<"$root"
     flock "$lock"
-    if [ "$(wanted_stamp)" != "$(cat "$stamp" 2>/dev/null)" ]; then
+    have=$(cat "$stamp" 2>/dev/null || true)
+    if [ "$have" != "$(wanted_stamp "$1")" ] && [ "$have" != "$(wanted_stamp development)" ]; then
         if [ "$root" != "$(head -n 1 "$stamp" 2>/dev/null)" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
             make_venv
         fi
-        echo "Installing into $venv" >&2
-        pip_install --require-hashes --requirement "$root/requirements/development.lock"
+        echo "Installing $(grep -c '^[^ #]*==' "$root/requirements/$1.lock") packages into $venv, from the package index of pip;" \
+            "this may take some minutes" >&2
+        pip_install --require-hashes --requirement "$root/requirements/$1.lock"
         pip_install --no-deps --editable "$root"
-        wanted_stamp >"$stamp"
+        wanted_stamp "$1" >"$stamp"
     fi
     exec {lock}<&-
 }

@@ -17,6 +17,10 @@ MAX_POINTS = 1000
 _STATE = validate.OneOf([state.value for state in BackfillState])
 
 
+def _timezone() -> fields.String:
+    return fields.String(required=True, metadata={"description": "The time zone of the flow's schedule."})
+
+
 class ScheduleQuery(Query):
     """How many points of a schedule."""
 
@@ -40,7 +44,10 @@ class Missed(Schema):
     """Past points that have no run."""
 
     count = fields.Integer(required=True)
-    exact = fields.Boolean(required=True, metadata={"description": "`false` when there are more than were counted."})
+    exact = fields.Boolean(
+        required=True,
+        metadata={"description": "`false` when there are at least so many: not all points were looked at."},
+    )
     first = fields.List(nullable_time(), required=True, metadata={"description": "The oldest of them."})
 
 
@@ -94,6 +101,7 @@ class BackfillPlan(Schema):
 
     points = fields.List(nullable_time(), required=True, metadata={"description": "Those that are run, oldest first."})
     leftOut = fields.List(fields.Nested(LeftOut), required=True)
+    timezone = _timezone()
     backfillID = fields.String(metadata={"description": "Not after a dry run."})
 
 
@@ -108,6 +116,7 @@ class BackfillSummary(Schema):
 
     id = fields.String(required=True)
     flow = fields.String(required=True)
+    timezone = _timezone()
     state = fields.String(required=True, validate=_STATE)
     reason = fields.String(required=True)
     stopOnFailure = fields.Boolean(required=True)

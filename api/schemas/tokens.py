@@ -156,6 +156,17 @@ class TokenItem(Schema):
     lastUsedAt = nullable_time()
 
 
+class TokenSelf(Schema):
+    """The token of a request."""
+
+    id = fields.String(required=True, metadata={"description": "Empty for the admin's password."})
+    forwho = fields.String(required=True)
+    admin = fields.Boolean(required=True)
+    privileges = fields.List(fields.String(validate=validate.OneOf([p.value for p in Privilege])), required=True)
+    ownOnly = fields.Boolean(required=True)
+    expiresAt = nullable_time()
+
+
 class AuditItem(Schema):
     """One change: who made it, when, from where, and what it changed."""
 

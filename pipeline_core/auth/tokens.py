@@ -180,6 +180,18 @@ def listing(session: Session, *, limit: int, offset: int, actor: Actor = SYSTEM)
     return [_payload(token) for token in page], count_up_to(session, query)
 
 
+def of_actor(actor: Actor) -> dict[str, Any]:
+    """Whose token an authenticated request carries, and what it allows."""
+    return {
+        "id": actor.token_id,
+        "forwho": actor.name,
+        "admin": actor.admin,
+        "privileges": [privilege for privilege in Privilege if actor.may(privilege)],
+        "ownOnly": actor.own_only,
+        "expiresAt": rfc3339(actor.expires_at),
+    }
+
+
 def change_admin_password(session: Session, new: str, actor: Actor) -> None:
     """Set the admin's password, one that `password.error_of` accepts; the old one is worth nothing from the commit on.
 

@@ -1,8 +1,7 @@
-"""The import document `{key: {"pipeline": {…}, "tasks": […]}}`: read as a whole or not at all, and written."""
+"""The import document `{key: {"pipeline": {…}, "tasks": […]}}`: read as a whole or not at all."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +52,9 @@ def read_document(
     All or nothing: raises WrongParameter or MissingParameter with all validation errors.
     """
     if not isinstance(raw, dict) or not raw:
-        raise WrongParameter(f"The document must be an object of flows by name, not {shown(raw)}.")
+        found = "an empty one" if raw == {} else shown(raw)
+        form = '{"sales": {"pipeline": {"name": "sales", …}, "tasks": […]}}'
+        raise WrongParameter(f"The document must be an object of flows by name, as {form}, not {found}.")
     problems = ValidationErrors()
     definitions: dict[str, FlowDefinition] = {}
     for key, entry in raw.items():
@@ -97,11 +98,6 @@ def canonical_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
     tasks = entry.get("tasks")
     return {**entry, "tasks": list(map(spelled, tasks))} if isinstance(tasks, list) else dict(entry)
-
-
-def dump_document(document: Mapping[str, Any]) -> str:
-    """The text of an import document; exporting what was imported gives the same text again."""
-    return json.dumps(document, ensure_ascii=False, indent=2)
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -318,3 +319,8 @@ def _flag(fields: FieldReader, name: str, default: bool) -> bool:
 def _whole(value: Any) -> Any:
     """The value, but 2 where it is 2.0: in JSON both are the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def dump_document(document: Mapping[str, Any]) -> str:
+    """The text of an import document; exporting what was imported gives the same text again."""
+    return json.dumps(document, ensure_ascii=False, indent=2)

@@ -151,7 +151,9 @@ def read_templates(raw: object, site: Site) -> dict[str, Template]:
     All or nothing: raises WrongParameter or MissingParameter with all validation errors.
     """
     if not isinstance(raw, dict) or not raw:
-        raise WrongParameter(f"The body must be an object of templates by name, not {shown(raw)}.")
+        found = "an empty one" if raw == {} else shown(raw)
+        form = '{"train": {"job_template_name": "train", …}}'
+        raise WrongParameter(f"The body must be an object of templates by name, as {form}, not {found}.")
     problems = ValidationErrors()
     templates: dict[str, Template] = {}
     for name, document in raw.items():

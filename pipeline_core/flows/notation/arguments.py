@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import re2
 
@@ -252,7 +252,7 @@ def _document(argument: Argument, value: Any) -> Any:
     document = value
     if isinstance(value, str):
         try:
-            document = json.loads(value)
+            document = json.loads(value, parse_constant=_no_number)
         except (ValueError, RecursionError):
             raise NotationError(f"must be JSON, not {shown(value)}") from None
     if argument.type == "dict" and not isinstance(document, dict):
@@ -260,6 +260,11 @@ def _document(argument: Argument, value: Any) -> Any:
     if isinstance(document, dict):
         _check_object(argument, document)
     return value
+
+
+def _no_number(word: str) -> NoReturn:
+    """Raises ValueError for `NaN` and infinities, which Python reads and JSON does not have."""
+    raise ValueError(f"{word} is no JSON")
 
 
 def _check_object(argument: Argument, document: dict[str, Any]) -> None:

@@ -78,23 +78,58 @@ _ALLOWED = (
     nodes.Neg,
     nodes.Filter,
 )
-_EVALUATION_ERRORS = (
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    re.error,
-    SecurityError,
-    UndefinedError,
+
+
+class _NoValue(ValueError):
+    """An expression has no value; the message says why."""
+
+
+_EXPLANATIONS: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+    ((UndefinedError, LookupError, AttributeError), "there is no such item or attribute"),
+    ((SecurityError,), "it reaches for what is not open to expressions"),
+    ((OverflowError,), "a date or a span of time is too large or too small; years are from 1 to 9999"),
+    (
+        (TypeError,),
+        "its parts do not fit together: `+` takes two numbers, two texts, or a date and a timedelta; `-` two numbers or two "
+        "dates, or a date and a timedelta; `~` joins any two as texts; a function takes only the values that it is made for",
+    ),
+    ((ArithmeticError, ValueError, re.error), "a value in it is not of the form that it should have"),
 )
+"""What each kind of exception means for the writer of an expression."""
+_EVALUATION_ERRORS = tuple(kind for kinds, _ in _EXPLANATIONS for kind in kinds)
+
+_SYNTAX: Mapping[type[nodes.Node], str] = {
+    nodes.Mul: "`*`",
+    nodes.Div: "`/`",
+    nodes.FloorDiv: "`//`",
+    nodes.Mod: "`%`",
+    nodes.Pow: "`**`",
+    nodes.Pos: "a sign `+`",
+    nodes.Compare: "a comparison",
+    nodes.And: "`and`",
+    nodes.Or: "`or`",
+    nodes.Not: "`not`",
+    nodes.CondExpr: "`if`",
+    nodes.Test: "`is`",
+    nodes.List: "a list",
+    nodes.Tuple: "a list in round brackets",
+    nodes.Dict: "an object in braces",
+}
+"""What people call the parts that may not be used."""
 
 
 def _replace(value: object, old: object, new: object) -> str:
     text = str(value)
     if len(text) + text.count(str(old)) * len(str(new)) > MAX_RENDERED:
-        raise ValueError("the result of `replace` is too long")
+        raise _NoValue("the result of `replace` is too long")
     return text.replace(str(old), str(new))
+
+
+def _whole_number(value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise _NoValue(f"{shown(str(value))} is no whole number") from None
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
@@ -103,7 +138,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "trim": lambda text: str(text).strip(),
     "replace": _replace,
     "length": lambda text: len(str(text)),
-    "int": lambda text: int(str(text)),
+    "int": _whole_number,
 }
 """The filters, which all take and give texts or whole numbers."""
 
@@ -205,13 +240,23 @@ def _expression(source: str) -> _Expression:
     try:
         tree = _ENVIRONMENT.parse(f"{{{{ {jinja} }}}}")
     except (TemplateSyntaxError, RecursionError, SecurityError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else _syntax_problem(error)
         raise NotationError(f"{where}, which is no expression: {reason}{_BRACES}") from None
     try:
         names = _checked(tree)
     except NotationError as error:
         raise NotationError(f"{where}: {error}{_BRACES}") from None
     return _Expression(source, _ENVIRONMENT.from_string(tree), names, tuple(tasks))
+
+
+def _syntax_problem(error: TemplateSyntaxError | SecurityError) -> str:
+    """Jinja2's message, with the end of the expression in place of that of its statement."""
+    return (
+        str(error)
+        .partition("\n")[0]
+        .replace("'end of print statement'", "its end")
+        .replace("expected token ", "expected ")
+    )
 
 
 def _checked(tree: nodes.Template) -> frozenset[str]:
@@ -239,7 +284,8 @@ def _checked(tree: nodes.Template) -> frozenset[str]:
 
 def _disallowed(node: nodes.Node) -> str | None:
     if not isinstance(node, _ALLOWED):
-        return f"{type(node).__name__} may not be used; there are names, items, slices, `+`, `-`, `~` and filters"
+        what = _SYNTAX.get(type(node), "a part of this kind")
+        return f"{what} may not be used; there are names, items, slices, `+`, `-`, `~` and filters"
     if isinstance(node, nodes.Getattr) and node.attr not in ATTRIBUTES:
         return f"there is no attribute {shown(node.attr)}; there are {', '.join(sorted(ATTRIBUTES))}, and `output` of tasks"
     if isinstance(node, nodes.Getitem) and not all(map(_is_index, _indices(node.arg))):
@@ -291,7 +337,14 @@ def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mappi
             {_PREFIX + name: own[name] if name in own else values[name] for name in expression.names}
         )
     except _EVALUATION_ERRORS as error:
-        raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {error}") from None
+        raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {_explained(error)}") from None
+
+
+def _explained(error: Exception) -> str:
+    """Why an expression has no value, in words of this notation and not of Python."""
+    if isinstance(error, _NoValue):
+        return str(error)
+    return next(text for kinds, text in _EXPLANATIONS if isinstance(error, kinds))
 
 
 class WallClockTime(datetime):
@@ -316,15 +369,20 @@ def _datetime_facade(timezone: str) -> SimpleNamespace:
 
     def parsed(text: str, format: str) -> WallClockTime:
         if len(text) > MAX_DATE_FORMAT:
-            raise ValueError(f"a date must have at most {MAX_DATE_FORMAT} characters")
-        return WallClockTime.strptime(text, _checked_format(format)).replace(tzinfo=None)
+            raise _NoValue(f"a date must have at most {MAX_DATE_FORMAT} characters")
+        try:
+            return WallClockTime.strptime(text, _checked_format(format)).replace(tzinfo=None)
+        except _NoValue:
+            raise
+        except ValueError:
+            raise _NoValue(f"{shown(text)} is no date of the form {shown(format)}") from None
 
     return SimpleNamespace(datetime=SimpleNamespace(now=current, strptime=parsed), timedelta=timedelta)
 
 
 def _checked_format(format: str) -> str:
     if len(format) > MAX_DATE_FORMAT or not _DATE_FORMAT.fullmatch(format):
-        raise ValueError(f"a format must be at most {MAX_DATE_FORMAT} characters, with directives as %Y or %-d")
+        raise _NoValue(f"a format must be at most {MAX_DATE_FORMAT} characters, with directives as %Y or %-d")
     return format
 
 

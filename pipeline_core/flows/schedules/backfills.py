@@ -21,7 +21,7 @@ from pipeline_core.common.ids import new_backfill_id
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow
-from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.errors import Conflict, NotFound, PipelineError
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition.flow import Flow, parse_stored
 from pipeline_core.flows.notation.cron import Schedule, read_moment
@@ -95,6 +95,7 @@ def start(name: str, request: BackfillRequest, actor: Actor) -> dict[str, Any]:
         planned = {
             "points": [rfc3339(point) for point in wanted],
             "leftOut": [{"point": rfc3339(point), **taken[point]} for point in points if point in taken],
+            "timezone": definition.timezone,
         }
         if request.dry_run:
             return planned
@@ -230,7 +231,7 @@ def detail(session: Session, backfill_id: str, actor: Actor) -> dict[str, Any]:
     known = _runs(session, backfill)
     nothing = {"runID": None, "state": RunState.WAITING}
     points = [{"point": text, **known.get(parse_rfc3339(text), nothing)} for text in backfill.points]
-    return {**_summary(backfill, flow), "points": points}
+    return {**_summary(backfill, flow, _timezone(flow)), "points": points}
 
 
 def listing(session: Session, name: str, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -238,13 +239,23 @@ def listing(session: Session, name: str, actor: Actor, *, limit: int, offset: in
     flow = lookup.visible(session, name, actor)
     query = select(Backfill).where(Backfill.flow_id == flow.id)
     page = session.scalars(query.order_by(Backfill.id.desc()).limit(limit).offset(offset))
-    return [_summary(backfill, flow) for backfill in page], count_up_to(session, query)
+    timezone = _timezone(flow)
+    return [_summary(backfill, flow, timezone) for backfill in page], count_up_to(session, query)
 
 
-def _summary(backfill: Backfill, flow: FlowRow) -> dict[str, Any]:
+def _timezone(flow: FlowRow) -> str:
+    """The time zone of the flow's schedule as it now is; UTC for a flow that cannot be read any more."""
+    try:
+        return parse_stored(flow.entry).timezone
+    except PipelineError:
+        return "UTC"
+
+
+def _summary(backfill: Backfill, flow: FlowRow, timezone: str) -> dict[str, Any]:
     return {
         "id": backfill.id,
         "flow": flow.document_key,
+        "timezone": timezone,
         "state": backfill.state,
         "reason": backfill.reason,
         "stopOnFailure": backfill.stop_on_failure,

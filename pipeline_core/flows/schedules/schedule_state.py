@@ -22,7 +22,7 @@ from pipeline_core.flows.schedules.points import LATE, ScheduleCursor, first_fro
 from pipeline_core.flows.states import RunState, Trigger
 
 MAX_MISSED = 10_000
-"""Up to so many missed points are counted."""
+"""Of more points than this, the others are not looked at: then the count of missed ones is a lower bound."""
 
 SHOWN_MISSED = 10
 """How many of the missed points the API shows."""

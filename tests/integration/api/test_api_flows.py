@@ -16,7 +16,7 @@ from sqlalchemy import select
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, TemplateRevision
-from pipeline_core.flows.definition.documents import dump_document
+from pipeline_core.flows.definition.flow import dump_document
 from pipeline_core.flows.store import flows as flow_store
 from pipeline_core.flows.store import templates as template_store
 from pipeline_core.settings import Settings

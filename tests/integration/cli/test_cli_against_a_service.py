@@ -41,7 +41,9 @@ def call(stage: str, plugin: str, second: float, **fields: Any) -> dict[str, Any
 
 
 @pytest.fixture
-def job_file(tmp_path: Path) -> str:
+def job_file(stub, tmp_path: Path) -> str:
+    """A bare job; whose it is, the service says."""
+    stub.answer("GET", "/v1/tokens/self", {"forwho": "ada", "admin": False})
     path = tmp_path / "job.json"
     path.write_text(json.dumps(JOB))
     return str(path)
@@ -61,6 +63,18 @@ def test_a_submission_sends_the_job_with_the_token_and_prints_its_id(stub, pipel
         "header": {"team": "vision"},
         "job": JOB,
     }
+
+
+@pytest.mark.parametrize(("command", "path"), [("submit", "/v1/job"), ("explain", "/v1/job/explain")])
+def test_a_job_is_the_token_s_user_s_unless_somebody_else_is_named(stub, pipeline, job_file, command, path) -> None:
+    stub.answer("POST", path, {"jobID": "j01", "namespace": "default", "stages": [], "lifeHooks": []})
+    assert pipeline(command, job_file, USER="somebody").exit_code == 0
+    assert pipeline(command, job_file, "--user", "bob").exit_code == 0
+    whole = Path(job_file).with_name("whole.json")
+    whole.write_text(json.dumps({"userID": "eve", "jobName": "m", "jobKind": "TFJob", "job": JOB}))
+    assert pipeline(command, str(whole)).exit_code == 0
+    assert [asked.body["userID"] for asked in stub.asked if asked.path == path] == ["ada", "bob", "eve"]
+    assert sum(asked.path == "/v1/tokens/self" for asked in stub.asked) == 1
 
 
 def test_waiting_shows_the_way_in_the_order_of_events_and_ends_well(stub, pipeline, job_file) -> None:
@@ -277,6 +291,36 @@ def test_jobs_can_be_counted(stub, pipeline) -> None:
         ),
         (["plugins"], "/v1/plugins/list/all", [{"key": "K", "pluginType": "AccessGate"}], ["K"]),
         (["plugins", "LifeHook"], "/v1/plugins/list/LifeHook", [{"key": "K"}], ["K"]),
+        (
+            ["plugin", "show", "AccessGate.a.x"],
+            "/v1/plugins/detail/AccessGate.a.x",
+            {
+                "key": "AccessGate.a.x",
+                "failurePolicy": "Fail",
+                "health": {
+                    "circuit": "open",
+                    "failuresInARow": 5,
+                    "cause": "no route",
+                    "recent": [{"at": "2025-01-31T12:00:00Z", "outcome": "unreachable", "durationMs": 7}],
+                },
+            },
+            ["AccessGate.a.x", "open", "no route", "2025-01-31 12:00:00Z", "unreachable", "7 ms"],
+        ),
+        (["plugin", "show", "K"], "/v1/plugins/detail/K", {"key": "K", "health": None}, ["Redis is away"]),
+        (
+            ["audit"],
+            "/v1/audit",
+            [
+                {
+                    "at": "2025-01-31T12:00:00Z",
+                    "actor": "ada",
+                    "action": "job.stop",
+                    "target": "j01",
+                    "address": "10.0.0.1",
+                }
+            ],
+            ["2025-01-31 12:00:00Z", "ada", "job.stop", "j01", "10.0.0.1"],
+        ),
         (["deliveries", "--job", "j01"], "/v1/hooks/deliveries", [{"id": "d1", "status": "exhausted"}], ["d1"]),
         (
             ["token", "list"],
@@ -307,6 +351,12 @@ def test_what_is_there_is_shown_as_a_table_and_as_the_payload_itself(
         (["feature", "off", "quota"], "PUT", "/v1/features/turn-off/quota", None),
         (["feature", "delete", "a/b"], "DELETE", "/v1/features/a%2Fb", None),
         (["token", "delete", "t1"], "DELETE", "/v1/tokens/t1", None),
+        (
+            ["plugin", "order", "AccessGate.a.x", "--before", "AccessGate.b.x"],
+            "PUT",
+            "/v1/plugins/sequence",
+            {"beforeKey": "AccessGate.a.x", "afterKey": "AccessGate.b.x", "pluginType": "AccessGate"},
+        ),
     ],
 )
 def test_what_is_done_sends_one_request(stub, pipeline, words: list[str], method: str, path: str, body: Any) -> None:
@@ -314,6 +364,19 @@ def test_what_is_done_sends_one_request(stub, pipeline, words: list[str], method
     assert pipeline(*words).exit_code == 0
     assert [(asked.method, asked.path, asked.body) for asked in stub.asked] == [(method, path, body)]
     assert json.loads(pipeline(*words, "--output", "json").stdout)["code"] == "OPERATION_SUCCEEDED"
+
+
+def test_deliveries_are_sent_again_one_by_one_or_all_of_a_plugin(stub, pipeline) -> None:
+    for delivery in ("d1", "d2"):
+        stub.answer("POST", f"/v1/hooks/redeliver/{delivery}")
+    stub.answer("POST", "/v1/hooks/redeliver", {"count": 7})
+    assert pipeline("redeliver", "d1", "d2").stdout == "d1 is sent again\nd2 is sent again\n"
+    assert json.loads(pipeline("redeliver", "d1", "-o", "json").stdout) == ["d1"]
+    result = pipeline("redeliver", "--plugin", "LifeHook.a.x")
+    assert result.stdout == "7 deliveries to LifeHook.a.x are sent again\n"
+    assert stub.asked[-1].query == {"plugin": "LifeHook.a.x"}
+    assert pipeline("redeliver").exit_code == 2
+    assert pipeline("redeliver", "d1", "--plugin", "LifeHook.a.x").exit_code == 2
 
 
 def test_a_retried_job_has_a_new_id(stub, pipeline) -> None:
@@ -325,7 +388,7 @@ def test_explaining_sends_the_submission_without_submitting_it(stub, pipeline, j
     stage = {"stage": "gates", "outcome": "K is asked.", "plugins": [{"key": "K", "sequence": 1, "runs": True}]}
     plan = {"namespace": "default", "stages": [stage], "lifeHooks": []}
     stub.answer("POST", "/v1/job/explain", plan)
-    words = pipeline("explain", job_file).stdout.split()
+    words = pipeline("explain", job_file, "--user", "ada").stdout.split()
     assert words[-5:] == ["gates", "1", "K", "yes", "*"]
     assert stub.asked[0].body["job"] == JOB
     assert json.loads(pipeline("explain", job_file, "-o", "json").stdout) == plan

@@ -29,6 +29,7 @@ STANDS = {
 SUMMARY = {
     "id": "b1",
     "flow": "sales",
+    "timezone": "Asia/Shanghai",
     "state": "failed",
     "reason": "the run r1 has failed",
     "stopOnFailure": True,
@@ -58,8 +59,8 @@ def test_a_schedule_is_shown_with_what_comes_and_what_was_missed(stub: Stub, flo
     assert shown.exit_code == 0
     assert stub.asked[0].query == {"count": "2"}
     lines = [line.strip() for line in shown.stdout.splitlines()]
-    assert "missed    3, the first at 2026-03-01 22:00:00Z" in lines
-    assert lines[-2:] == ["2026-03-04 22:00:00Z", "2026-03-05 22:00:00Z"]
+    assert "missed    3, the first at 2026-03-02 06:00:00+08:00" in lines
+    assert lines[-2:] == ["2026-03-05 06:00:00+08:00", "2026-03-06 06:00:00+08:00"]
     assert json.loads(flow("schedule", "sales", "--output", "json").stdout) == STANDS
 
 
@@ -73,11 +74,11 @@ def test_a_flow_without_a_schedule_says_so(stub: Stub, flow: Flow) -> None:
     ("words", "body", "says"),
     [
         (["pause", "sales"], {"paused": True}, "sales is paused"),
-        (["resume", "sales"], {"paused": False, "replay": False}, "sales goes on; next at 2026-03-04 22:00:00Z"),
+        (["resume", "sales"], {"paused": False, "replay": False}, "sales goes on; next at 2026-03-05 06:00:00+08:00"),
         (
             ["resume", "sales", "--replay"],
             {"paused": False, "replay": True},
-            "; 3, the first at 2026-03-01 22:00:00Z made up",
+            "; 3, the first at 2026-03-02 06:00:00+08:00 made up",
         ),
     ],
 )
@@ -94,6 +95,7 @@ def test_a_backfill_is_planned_and_begun(stub: Stub, flow: Flow) -> None:
     plan: dict[str, Any] = {
         "points": ["2026-03-02T22:00:00Z"],
         "leftOut": [{"point": "2026-03-01T22:00:00Z", "runID": "r1", "state": "succeeded"}],
+        "timezone": "Asia/Shanghai",
     }
     stub.answer("POST", "/v1/flows/sales/backfill", plan)
     stub.answer("POST", "/v1/flows/sales/backfill", {**plan, "backfillID": "b1"})
@@ -101,8 +103,8 @@ def test_a_backfill_is_planned_and_begun(stub: Stub, flow: Flow) -> None:
     dry = flow("backfill", "sales", *span, "--dry-run")
     lines = [line.split() for line in dry.stdout.splitlines()]
     assert lines[1:] == [
-        ["2026-03-01", "22:00:00Z", "r1", "succeeded"],
-        ["2026-03-02", "22:00:00Z"],
+        ["2026-03-02", "06:00:00+08:00", "r1", "succeeded"],
+        ["2026-03-03", "06:00:00+08:00"],
         ["1", "points", "would", "be", "run"],
     ]
     begun = flow("backfill", "sales", *span, "--stop-on-failure")
@@ -120,8 +122,8 @@ def test_backfills_are_listed_and_shown(stub: Stub, pipeline: Pipeline, flow: Fl
     assert "the run r1 has failed" in flow("backfills", "sales").stdout
     shown = pipeline("backfill", "show", "b1").stdout.splitlines()
     assert [line.split() for line in shown[-2:]] == [
-        ["2026-03-01", "22:00:00Z", "r1", "failed"],
-        ["2026-03-02", "22:00:00Z", "waiting"],
+        ["2026-03-02", "06:00:00+08:00", "r1", "failed"],
+        ["2026-03-03", "06:00:00+08:00", "waiting"],
     ]
 
 

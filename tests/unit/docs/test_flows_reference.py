@@ -12,7 +12,7 @@ from pipeline_core.errors import PipelineError
 from pipeline_core.flows.definition.catalogue import BUILT_IN, Catalogue
 from pipeline_core.flows.definition.documents import read_document
 from pipeline_core.flows.definition.flow import ALERT_STATES, parse
-from pipeline_core.flows.definition.templates import ALIASES
+from pipeline_core.flows.definition.templates import ALIASES, read_templates
 from pipeline_core.flows.notation import variables
 from pipeline_core.flows.notation.arguments import TYPES, read_arguments
 from pipeline_core.flows.notation.cron import NICKNAMES, Schedule, read_instant
@@ -27,12 +27,14 @@ from pipeline_core.validation.errors import ValidationErrors
 from pipeline_core.validation.fields import FieldReader
 from tests.unit.flows.flow_cases import site
 
-PAGE = (Path(__file__).parents[3] / "docs" / "flows-reference.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "flows-reference.md").read_text()
+TEMPLATES = (DOCS / "templates.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table that begins with the line `heading`."""
-    lines = PAGE.partition(heading)[2].splitlines()[2:]
+    """The cells of the table that begins with the line `heading`, in either page."""
+    lines = (PAGE + TEMPLATES).partition(heading)[2].splitlines()[2:]
     table = lines[: next((i for i, line in enumerate(lines) if not line.startswith("|")), None)]
     return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table]
 
@@ -62,6 +64,12 @@ def test_every_field_of_a_flow_and_of_its_tasks_is_documented() -> None:
     assert {*names("| field of a task | default | meaning |"), "job_template"} == known(
         caught.value.errors['tasks[0]["?"]']
     )
+
+
+def test_every_field_of_a_template_is_documented() -> None:
+    with pytest.raises(PipelineError) as caught:
+        read_templates({"t": {"job_template_name": "t", "image_name": "i", "?": 1}}, site())
+    assert set(names("| field of a template | default | meaning |")) == known(caught.value.errors['t["?"]'])
 
 
 def test_every_field_and_type_of_an_argument_is_documented() -> None:

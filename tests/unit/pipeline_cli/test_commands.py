@@ -86,7 +86,7 @@ def test_each_exit_code_is_documented(exit_code: Exit) -> None:
 def test_exit_codes_never_change() -> None:
     codes = {"OK": 0, "JOB_NOT_SUCCEEDED": 1, "USAGE": 2, "REFUSED": 3, "NOT_FOUND": 4, "UNAVAILABLE": 5, "DENIED": 6}
     codes |= {"UNWRITABLE": 7}
-    assert {code.name: code.value for code in Exit} == codes | {"INTERRUPTED": 130, "PIPE_CLOSED": 141}
+    assert {code.name: code.value for code in Exit} == codes | {"INTERRUPTED": 130}
 
 
 @pytest.mark.parametrize("status", range(400, 600))
@@ -213,3 +213,14 @@ def test_a_command_that_needs_the_extra_cli_says_so_where_it_is_not_installed(mo
     result = CliRunner().invoke(main, ["status"])
     assert result.exit_code != Exit.OK
     assert "pip install 'pipeline-service[cli]'" in result.stderr
+
+
+def test_a_command_that_needs_the_extra_server_says_so_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("pipeline_cli.processes", "pipeline_core.settings"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "environs", None)
+    result = CliRunner().invoke(main, ["worker", "stages"])
+    assert result.exit_code != Exit.OK
+    assert "needs the package environs: pip install 'pipeline-service[server]'" in result.stderr

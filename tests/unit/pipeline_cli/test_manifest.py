@@ -149,9 +149,8 @@ def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path: Path, content:
         documents(str(path))
 
 
-def test_a_bare_job_is_submitted_under_its_own_name_and_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("USER", "ada")
-    expected = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "header": {}, "job": TFJOB}
+def test_a_bare_job_is_submitted_under_its_own_name_and_kind() -> None:
+    expected = {"jobName": "mnist", "jobKind": "TFJob", "header": {}, "job": TFJOB}
     assert submit_body(TFJOB) == expected
 
 
@@ -172,6 +171,19 @@ def test_options_override_the_file() -> None:
 def test_a_bare_job_without_name_or_kind_is_refused(without: str, says: str) -> None:
     with pytest.raises(BadFile, match=says):
         submit_body({field: value for field, value in TFJOB.items() if field != without})
+
+
+@pytest.mark.parametrize(("text", "shown"), [("false", "false"), ("5", "5"), ("[a]", '["a"]')])
+def test_a_name_that_is_no_text_is_refused_as_what_it_is(text: str, shown: str) -> None:
+    (job,) = parse(f"kind: TFJob\nmetadata: {{name: {text}}}\n")
+    with pytest.raises(BadFile) as caught:
+        submit_body(job)
+    assert caught.value.message == f"metadata.name is {shown}, which is no text: write it in quotes"
+
+
+def test_a_name_that_other_readers_take_for_false_is_a_text() -> None:
+    (job,) = parse("kind: TFJob\nmetadata: {name: no}\n")
+    assert submit_body(job)["jobName"] == "no"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "jobs").glob("*.yaml")), ids=lambda path: path.name)

@@ -13,10 +13,15 @@ from pipeline_cli.exits import Exit
 from pipeline_core.settings import Settings
 from workers import processes
 
+SERVERS = {"PIPELINE_DATABASE_URL": "postgresql://127.0.0.1:1/none", "PIPELINE_REDIS_URL": "redis://127.0.0.1:1/0"}
+
 
 @pytest.fixture
 def become(monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Callable[..., list[str]]:
     """What a command line executes in place of itself."""
+
+    for name, value in SERVERS.items():
+        monkeypatch.setenv(name, value)
 
     def run(*words: str) -> list[str]:
         executed: list[list[str]] = []
@@ -50,6 +55,8 @@ def test_a_process_that_uses_the_cluster_is_refused_without_one(
 ) -> None:
     monkeypatch.setenv("PIPELINE_CLUSTER_DRIVER", "kubernetes")
     monkeypatch.setenv("PIPELINE_KUBECONFIG", "/no/such/file")
+    for name, value in SERVERS.items():
+        monkeypatch.setenv(name, value)
     result = CliRunner().invoke(main, words.split())
     assert result.exit_code == Exit.USAGE
     assert "PIPELINE_KUBECONFIG (/no/such/file) cannot be read: No such file or directory" in result.stderr
@@ -70,3 +77,15 @@ def test_what_does_not_fit_is_a_wrong_command_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PIPELINE_LEASE_SECONDS", "soon")
     result = CliRunner().invoke(main, ["worker", "stages"])
     assert (result.exit_code, "PIPELINE_LEASE_SECONDS" in result.stderr) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize("words", [["worker", "stages"], ["api"], ["beat"], ["watch"]])
+@pytest.mark.parametrize("missing", SERVERS)
+def test_a_process_without_the_url_of_a_server_says_so(
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None], words: list[str], missing: str
+) -> None:
+    for name, value in SERVERS.items():
+        monkeypatch.setenv(name, "" if name == missing else value)
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == Exit.USAGE
+    assert f"set {missing} (such as " in result.stderr

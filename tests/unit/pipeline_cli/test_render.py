@@ -46,6 +46,20 @@ def test_a_time_is_shown_to_the_second(text: Any, time: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "zone", "time"),
+    [
+        ("2025-10-26T00:30:00Z", "Europe/Berlin", "2025-10-26 02:30:00+02:00"),
+        ("2025-10-26T01:30:00Z", "Europe/Berlin", "2025-10-26 02:30:00+01:00"),
+        ("2025-01-31T12:00:01Z", "UTC", "2025-01-31 12:00:01Z"),
+        ("2025-01-31T12:00:01Z", "Atlantis/Capital", "2025-01-31 12:00:01Z"),
+        (None, "Europe/Berlin", "–"),
+    ],
+)
+def test_a_local_time_has_its_offset(text: Any, zone: str, time: str) -> None:
+    assert render.local_time(text, zone) == time
+
+
+@pytest.mark.parametrize(
     ("text", "time"),
     [("2025-01-31T12:00:01.5Z", "12:00:01.500"), ("2025-01-31T12:00:01Z", "12:00:01.000"), (None, "–")],
 )

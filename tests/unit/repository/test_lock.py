@@ -11,8 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
-LOCKS = ("server.lock", "development.lock")
-SERVER_EXTRAS = {"flower"}
+EXTRAS = {"server.lock": {"server", "flower"}, "demo.lock": {"cli", "server", "embedded"}, "development.lock": None}
+"""The extras that each lock file is for; None: all."""
 
 
 def locked(name: str) -> dict[str, list[str]]:
@@ -35,7 +35,7 @@ def wanted(extras: set[str] | None) -> list[Requirement]:
     ]
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("server.lock", SERVER_EXTRAS), ("development.lock", None)])
+@pytest.mark.parametrize(("lock", "extras"), EXTRAS.items())
 def test_a_lock_pins_what_setup_cfg_asks_for(lock: str, extras: set[str] | None) -> None:
     pins = locked(lock)
     for requirement in wanted(extras):
@@ -45,7 +45,7 @@ def test_a_lock_pins_what_setup_cfg_asks_for(lock: str, extras: set[str] | None)
             assert requirement.specifier.contains(version), f"{lock} has {requirement.name} {version}: run scripts/lock"
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", EXTRAS)
 def test_each_pin_has_hashes_and_no_line_names_a_registry(lock: str) -> None:
     text = (ROOT / "requirements" / lock).read_text()
     assert "://" not in text
@@ -54,13 +54,26 @@ def test_each_pin_has_hashes_and_no_line_names_a_registry(lock: str) -> None:
         assert pin.endswith("\\"), f"{pin} in {lock} has no hash"
 
 
-def test_tests_run_with_the_releases_that_the_image_has() -> None:
+@pytest.mark.parametrize("lock", ["server.lock", "demo.lock"])
+def test_tests_run_with_the_releases_that_others_have(lock: str) -> None:
     development = locked("development.lock")
-    assert {name: development.get(name) for name in locked("server.lock")} == locked("server.lock")
+    assert {name: development.get(name) for name in locked(lock)} == locked(lock)
+
+
+def test_the_demo_installs_no_tools_of_tests() -> None:
+    assert locked("demo.lock").keys() & {"pytest", "hypothesis", "mypy", "ruff", "mkdocs", "schemathesis"} == set()
+
+
+def test_a_client_installs_no_server() -> None:
+    """What `pip install '.[cli]'` asks for."""
+    assert {requirement.name for requirement in wanted({"cli"})} == {
+        *("click", "cronsim", "requests", "tzdata"),
+        *("PyYAML", "rich"),
+    }
 
 
 def test_the_image_and_a_checkout_install_from_the_locks() -> None:
     assert "--require-hashes --requirement requirements/server.lock" in (ROOT / "docker/Dockerfile").read_text()
-    assert (
-        '--require-hashes --requirement "$root/requirements/development.lock"' in (ROOT / "scripts/lib.sh").read_text()
-    )
+    assert '--require-hashes --requirement "$root/requirements/$1.lock"' in (ROOT / "scripts/lib.sh").read_text()
+    for script, lock in {"demo": "demo", "test": "development"}.items():
+        assert f"ensure_venv {lock}\n" in (ROOT / "scripts" / script).read_text()

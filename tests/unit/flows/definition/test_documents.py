@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from pipeline_core.errors import MissingParameter, PipelineError, WrongParameter
 from pipeline_core.flows.definition.catalogue import Catalogue
-from pipeline_core.flows.definition.documents import (
-    dump_document,
-    read_document,
-    read_entry,
-)
-from pipeline_core.flows.definition.flow import Flow, parse_stored
+from pipeline_core.flows.definition.documents import read_document, read_entry
+from pipeline_core.flows.definition.flow import Flow, dump_document, parse_stored
 from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.states import RunState
@@ -104,7 +100,7 @@ WORDS = {
     "inverted-range": "more than its limit",
     "template-rce-module": '"read"',
     "template-rce-dunder": '"read"',
-    "template-dos": "Mul",
+    "template-dos": "`*` may not be used",
     "undefined-variable": '"YYYMMDD" is not defined',
     "output-of-non-ancestor": "b does not depend on a",
     "global-env-overrides-system": "KFJ_RUN_ID",

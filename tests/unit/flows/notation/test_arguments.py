@@ -78,6 +78,8 @@ BAD = [
     ({"type": "dict"}, "{"),
     ({"type": "dict"}, []),
     ({"type": "json"}, "{"),
+    ({"type": "json"}, "NaN"),
+    ({"type": "dict"}, '{"a": -Infinity}'),
     ({"type": "date"}, "2026-02-30"),
     ({"type": "datetime"}, "2026-02-28"),
     ({"type": "bool"}, "yes"),

@@ -262,3 +262,36 @@ def test_braces_of_other_tools_are_refused_with_how_to_write_them(text: str) -> 
     with pytest.raises(NotationError) as caught:
         check(text, [])
     assert "`{{ '{{' }}`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("creator[99]", "there is no such item or attribute"),
+        ("creator.hex", "there is no such item or attribute"),
+        ("creator + 1", "its parts do not fit together"),
+        ("uuid.uuid4(1)", "its parts do not fit together"),
+        ("datetime.timedelta(days='x')", "its parts do not fit together"),
+        ("creator | int", '"ann" is no whole number'),
+        ("datetime.datetime.strptime('soon', '%Y')", '"soon" is no date of the form "%Y"'),
+        ("datetime.datetime.now() + datetime.timedelta(days=9999999)", "years are from 1 to 9999"),
+        ("2 * 3", "`*` may not be used"),
+        ("1 if creator else 2", "`if` may not be used"),
+        ("[1]", "a list may not be used"),
+        ("creator runner", "expected its end, got 'runner'"),
+    ],
+)
+def test_a_refusal_has_words_of_the_notation_and_not_of_python(expression: str, says: str) -> None:
+    values = builtin_values(
+        creator="ann",
+        runner="bob",
+        pipeline_id="1",
+        pipeline_name="sales",
+        cluster_name="local",
+        execution_date="2026-03-01 06:00:00",
+    )
+    with pytest.raises(NotationError) as caught:
+        render(f"{{{{ {expression} }}}}", values)
+    assert says in str(caught.value)
+    for word in ("object", "operand", "NoneType", "'str'", "positional", "literal", "base 10"):
+        assert word not in str(caught.value)
