@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline_core.operations import heartbeats
-from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.settings import Settings
@@ -26,10 +25,13 @@ STALE_RECONCILES = 4.0
 
 
 def problems(status: Status, limits: Settings) -> list[str]:
-    """All problems, causes before consequences; empty when there are none."""
+    """All problems, causes before consequences; empty when there are none.
+
+    Nothing is late that has not had the time since the service started.
+    """
     return [
         *_process_problems(status),
-        *_cluster_problems(status.cluster),
+        *_cluster_problems(status),
         *_step_problems(status),
         *_other_problems(status, limits),
     ]
@@ -89,31 +91,32 @@ def _process_problems(status: Status) -> Iterator[str]:
     if status.queues is None:
         yield "Redis is away: nothing is woken, and nothing is lost."
     beat = status.heartbeat_ages.get(heartbeats.BEAT)
-    if beat is None:
+    if beat is None and status.up_seconds > BEAT_HEARTBEAT_SECONDS:
         yield "Beat has sent no heartbeat yet."
-    elif beat > BEAT_HEARTBEAT_SECONDS:
+    elif beat is not None and status.is_late(beat, BEAT_HEARTBEAT_SECONDS):
         yield f"Beat has sent no heartbeat for {beat:.0f} s."
     for queue, age in status.queue_probe_ages().items():
-        if age > QUEUE_PROBE_SECONDS:
+        if status.is_late(age, QUEUE_PROBE_SECONDS):
             yield f"The last probe came through the queue {queue} {age:.0f} s ago: {_why_late(status, queue, age)}."
-    if not status.worker_ages():
+    if not status.worker_ages() and status.up_seconds > WORKER_HEARTBEAT_SECONDS:
         yield "No worker has sent a heartbeat yet."
     for worker, age in status.worker_ages().items():
-        if age > WORKER_HEARTBEAT_SECONDS:
+        if status.is_late(age, WORKER_HEARTBEAT_SECONDS):
             yield f"The worker {worker} has sent no heartbeat for {age:.0f} s."
 
 
-def _cluster_problems(cluster: ClusterHealth) -> Iterator[str]:
-    if cluster.report_age_seconds is None:
+def _cluster_problems(status: Status) -> Iterator[str]:
+    cluster = status.cluster
+    if cluster.report_age_seconds is None and status.up_seconds > WATCHER_REPORT_SECONDS:
         yield f"No watcher has reported on the cluster {cluster.name} yet."
-    elif cluster.report_age_seconds > WATCHER_REPORT_SECONDS:
+    elif cluster.report_age_seconds is not None and status.is_late(cluster.report_age_seconds, WATCHER_REPORT_SECONDS):
         yield (
             f"The watcher has not reported on the cluster {cluster.name} for {cluster.report_age_seconds:.0f} s: what "
             "changes there is seen late."
         )
     if cluster.problem:
         yield cluster.sentence
-    if cluster.lag_seconds > WATCHER_LAG_SECONDS:
+    if status.is_late(cluster.lag_seconds, WATCHER_LAG_SECONDS):
         yield f"The watcher is {cluster.lag_seconds:.0f} s behind what changes in the cluster {cluster.name}."
 
 
@@ -126,17 +129,17 @@ def _why_late(status: Status, queue: str, age: float) -> str:
 
 
 def _step_problems(status: Status) -> Iterator[str]:
-    if status.lag_seconds > STEP_LAG_SECONDS:
+    if status.is_late(status.lag_seconds, STEP_LAG_SECONDS):
         yield f"Steps should have been published {status.lag_seconds:.0f} s ago: the tick tick.steps does not keep up."
     for group in status.steps:
-        if group.condition is StepCondition.WAITING and group.oldest_seconds > STEP_WAITING_SECONDS:
+        if group.condition is StepCondition.WAITING and status.is_late(group.oldest_seconds, STEP_WAITING_SECONDS):
             yield (
                 f"{group.count} jobs wait for a worker at the stage {group.stage}, the first for {group.oldest_seconds:.0f} s."
             )
 
 
 def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
-    if status.observation_age_seconds > STALE_RECONCILES * limits.reconcile_seconds:
+    if status.is_late(status.observation_age_seconds, STALE_RECONCILES * limits.reconcile_seconds):
         yield f"Of a launched job the cluster was not asked for {status.observation_age_seconds:.0f} s."
     if status.failing_schedules:
         yield f"{status.failing_schedules} schedules can make no run: the list of flows shows which."
@@ -144,5 +147,5 @@ def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
         if health.circuit is not Circuit.CLOSED:
             yield f"The plugin {key} is unavailable: {health.cause}"
     for key, waiting in status.deliveries.items():
-        if waiting.oldest_seconds > DELIVERY_LAG_SECONDS:
+        if status.is_late(waiting.oldest_seconds, DELIVERY_LAG_SECONDS):
             yield f"{key} has not acknowledged {waiting.count} events, the first for {waiting.oldest_seconds:.0f} s."

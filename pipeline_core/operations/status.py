@@ -46,6 +46,9 @@ COUNTED_SECONDS = 60.0
 """How old the cached numbers of ended jobs and runs may be."""
 
 
+_STARTED = time.monotonic()
+
+
 class StepCondition(StrEnum):
     """Whether a step is `held` by a worker, `postponed` until a plugin is to be called again, `waiting` for a worker, or
     `overdue`: it should have been published again and was not."""
@@ -86,7 +89,7 @@ class Status:
     state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table. `cluster`
     is what the watcher reports.
     `plugins` are all registered plugins, `circuits` has the enabled ones. While Redis is unavailable `queues` is None and
-    `circuits` is empty."""
+    `circuits` is empty. `up_seconds` is how long the process that answers has been up."""
 
     live: Mapping[tuple[str, str], int]
     ended: Mapping[str, int]
@@ -102,6 +105,11 @@ class Status:
     plugins: tuple[str, ...]
     circuits: Mapping[str, PluginHealth]
     queues: Queues | None
+    up_seconds: float
+
+    def is_late(self, age: float, limit: float) -> bool:
+        """Whether something is older than the limit, in seconds, and has had the time since the service started."""
+        return min(age, self.up_seconds) > limit
 
     def states(self) -> dict[str, int]:
         """Jobs by state, also the states that no job is in."""
@@ -148,6 +156,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             "cluster": cluster_health.read(session, settings().cluster_name),
         }
         plugins = session.execute(select(Plugin.key, Feature.enabled).join(Feature).order_by(Plugin.key)).all()
+    recorded["up_seconds"] = up_seconds()
     recorded["plugins"] = tuple(key for key, _ in plugins)
     try:
         queues = read_queues()
@@ -156,6 +165,11 @@ def read(read_queues: Callable[[], Queues]) -> Status:
         return Status(**recorded, queues=None, circuits={})
     circuits = {key: health for key, enabled in plugins if enabled and (health := client().health(key))}
     return Status(**recorded, queues=queues, circuits=circuits)
+
+
+def up_seconds() -> float:
+    """How long this process has been up. All processes of an installation are usually started together."""
+    return time.monotonic() - _STARTED
 
 
 def _live(session: Session) -> dict[tuple[str, str], int]:

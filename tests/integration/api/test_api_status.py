@@ -41,6 +41,14 @@ def no_heartbeats(app: Flask) -> None:
         session.execute(text("TRUNCATE heartbeats, cluster_health"))
 
 
+@pytest.fixture(autouse=True)
+def up_since(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how many seconds the service has been up, as a list of one: for long, unless a test says otherwise."""
+    up = [86400.0]
+    monkeypatch.setattr(status, "up_seconds", lambda: up[0])
+    return up
+
+
 def numbers() -> dict[str, float]:
     """What is scraped, by `name{label="value"}`, the labels in the order of their names."""
     registry = CollectorRegistry()
@@ -194,6 +202,7 @@ def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> N
         cluster=cluster_health.ClusterHealth("here", report_age_seconds=1.0),
         heartbeat_ages={heartbeats.BEAT: 1.0, f"{heartbeats.WORKER}w@h": 1.0, f"{queue_probes.PREFIX}hooks": 900.0},
         queues={"hooks": waiting},
+        up_seconds=1000.0,
     )
     (only,) = health_checks.problems(found, settings())
     assert only.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")
@@ -205,6 +214,29 @@ def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     answer = admin.payload("GET", "/v1/status")
     assert (answer["beatHeartbeatAgeSeconds"], answer["queueProbes"]) == (None, [])
     assert len(answer["problems"]) == 3
+
+
+@pytest.mark.parametrize(("seconds", "problems"), [(10.0, 0), (100.0, 3), (1000.0, 6)])
+def test_what_has_had_no_time_since_the_start_is_no_problem(
+    admin: Any, up_since: list[float], seconds: float, problems: int
+) -> None:
+    alive()
+    for name in (heartbeats.BEAT, f"{queue_probes.PREFIX}ticks", f"{heartbeats.WORKER}stages1@here"):
+        silence(name, 3600)
+    age_report(3600)
+    age(admin.submit(), pending_since=now() - timedelta(hours=1), due_at=now() + timedelta(minutes=1))
+    launched = admin.submit()
+    with transaction() as session:
+        session.execute(
+            update(Job).where(Job.id == launched).values(stage="cluster", last_observed_at=now() - timedelta(hours=1))
+        )
+    up_since[0] = seconds
+    assert len(admin.payload("GET", "/v1/status")["problems"]) == problems
+
+
+def test_a_service_that_has_just_started_has_had_no_time_for_heartbeats(admin: Any, up_since: list[float]) -> None:
+    up_since[0] = 5.0
+    assert admin.payload("GET", "/v1/status")["problems"] == []
 
 
 def age_report(seconds: float) -> None:
