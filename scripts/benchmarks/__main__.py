@@ -11,6 +11,7 @@ from scripts.benchmarks import (
     deliveries_per_second,
     flow_task_overhead_ms,
     hook_lag_ms,
+    idle,
     jobs_per_second,
     launch_latency_ms,
     list_ms,
@@ -18,6 +19,7 @@ from scripts.benchmarks import (
     plugin_jobs_per_second,
     scaling,
     schedule_minute_lag_seconds,
+    slow_plugins,
     submit_per_second,
     watcher_changes_per_second,
     watcher_memory_mb_10000_pods,
@@ -29,6 +31,7 @@ ROWS = {
     for row in (
         jobs_per_second,
         plugin_jobs_per_second,
+        slow_plugins,
         launch_latency_ms,
         submit_per_second,
         list_ms,
@@ -41,6 +44,7 @@ ROWS = {
         schedule_minute_lag_seconds,
         watcher_changes_per_second,
         watcher_memory_mb_10000_pods,
+        idle,
     )
 }
 

@@ -36,7 +36,7 @@ def measure(scale: Scale) -> Result:
             client.headers["token"] = a_token()
             took, bare = [], []
             for _ in range(WARM_UP + scale.samples):
-                took.append(_launch(client, stand.url, connection.cursor()))
+                took.append(launch_milliseconds(client, stand.url, connection.cursor()))
                 time.sleep(PAUSE_SECONDS)
                 started = time.perf_counter()
                 answer.delay().get()
@@ -55,7 +55,7 @@ def measure(scale: Scale) -> Result:
     )
 
 
-def _launch(client: requests.Session, url: str, cursor: Cursor) -> float:
+def launch_milliseconds(client: requests.Session, url: str, cursor: Cursor) -> float:
     """Milliseconds until the job that is submitted now has reached the cluster."""
 
     def launched() -> bool:

@@ -19,10 +19,12 @@ from pipeline_cli.up import server_service
 from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.auth.tokens import TokenDefinition, create
+from pipeline_core.common import log as logs
 from pipeline_core.database import transaction
 from pipeline_core.database.migrate import upgrade
 from pipeline_core.features import registry
 from pipeline_core.runtime import restart
+from pipeline_core.settings import settings
 from pipeline_up.data_directory import DataDirectory
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_up.environment import child_environment, kept_secret_key
@@ -143,6 +145,8 @@ def standing() -> Iterator[Stand]:
                 )
                 os.environ.update(environment)
                 restart()
+                # Standard output is for the results.
+                logs.configure(replace(settings(), log_level="warning"))
                 upgrade(postgres.url)
                 plan = ProcessPlan(
                     environment=environment,

@@ -21,14 +21,16 @@ ROWS = {
     "watcher_memory_mb_10000_pods": {"jobs", "pods"},
     "schedule_minute_lag_seconds": {"p50", "p99", "rounds"},
     "plugin_jobs_per_second": {"worker_processes", "plugin_ms", "cpu_ms_per_job"},
+    "slow_plugins": {"gate_seconds", "slots", "others_delay_ms", "others_ms", "others_alone_ms"},
     "list_ms": {"jobs", "cases"},
     "count_ms": {"jobs", "cases"},
     "hook_lag_ms": {"lag_ms", "events_per_second"},
     "deliveries_per_second": {"worker_threads", "subscriber_ms"},
     "scaling": {"of_linear", "cpu_busy"},
     "memory_mb": {"above_mb", "api", "worker"},
+    "idle": {"cpu_percent", "pss_mb", "after_seconds", "for_seconds"},
 }
-WITHOUT_BASELINE = {"hook_lag_ms"}
+WITHOUT_BASELINE = {"hook_lag_ms", "idle"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,80 @@
+"""Jobs that a slow gate matches, until all have ended, and how long somebody else's job waits meanwhile; against the time that
+the calls would take with every slot in use."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from contextlib import closing
+
+import psycopg2
+import requests
+
+from pipeline_core.plugins.types import PluginType
+from scripts.benchmarks.drain import submit_jobs
+from scripts.benchmarks.launch_latency_ms import PAUSE_SECONDS, WARM_UP, launch_milliseconds
+from scripts.benchmarks.results import Result, spread
+from scripts.benchmarks.scale import Scale
+from scripts.benchmarks.stand import JOB, a_token, plugin_server, register, standing
+
+NAME = "slow_plugins"
+SLOTS = 128
+"""Plugin calls that the stage workers of an installation are to make at a time."""
+GOAL = 2.0
+GOAL_DELAY_MILLISECONDS = 100.0
+SLOW = {**JOB, "userID": "slow", "header": {"type": "slow"}}
+MATCHED = {"conditions": [{"name": "slow", "key": "type", "expect": "slow"}], "expression": "slow"}
+
+
+def measure(scale: Scale) -> Result:
+    """Launch another user's jobs one after the other, first alone, then while the slow ones are on their way."""
+    with standing() as stand, plugin_server(stand, scale.slow_seconds * 1000) as url:
+        gate = {"pluginType": PluginType.ACCESS_GATE, "callAddress": f"{url}/{PluginType.ACCESS_GATE}"}
+        register({**gate, "jobSelector": MATCHED})
+        stand.start_service()
+        with (
+            requests.Session() as client,
+            closing(psycopg2.connect(stand.database_url)) as connection,
+            connection.cursor() as cursor,
+        ):
+            connection.autocommit = True
+            client.headers["token"] = a_token()
+
+            def launch() -> float:
+                time.sleep(PAUSE_SECONDS)
+                return launch_milliseconds(client, stand.url, cursor)
+
+            def slow_ones_left() -> bool:
+                cursor.execute("SELECT 1 FROM jobs WHERE user_id = 'slow' AND finished_at IS NULL LIMIT 1")
+                return cursor.fetchone() is not None
+
+            alone = [launch() for _ in range(WARM_UP + scale.samples)][WARM_UP:]
+            started = time.perf_counter()
+            submit_jobs(scale.slow_jobs, SLOW)
+            meanwhile = []
+            while slow_ones_left():
+                meanwhile.append(launch())
+            seconds = time.perf_counter() - started
+            cursor.execute("SELECT count(*) FROM jobs WHERE state <> 'succeeded'")
+            (wrong,) = cursor.fetchone() or (0,)
+    if wrong:
+        raise RuntimeError(f"{wrong} jobs did not succeed")
+    ideal = math.ceil(scale.slow_jobs / SLOTS) * scale.slow_seconds
+    delay = max(meanwhile) - statistics.median(alone)
+    return Result(
+        name=NAME,
+        value=seconds,
+        unit="s",
+        baseline=ideal,
+        goal=f"ratio at most {GOAL:g}, others' jobs at most {GOAL_DELAY_MILLISECONDS:g} ms later",
+        met=seconds / ideal <= GOAL and delay <= GOAL_DELAY_MILLISECONDS,
+        samples=scale.slow_jobs,
+        more={
+            "gate_seconds": scale.slow_seconds,
+            "slots": SLOTS,
+            "others_delay_ms": delay,
+            "others_ms": spread(meanwhile),
+            "others_alone_ms": spread(alone),
+        },
+    )
