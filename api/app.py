@@ -14,9 +14,10 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api import envelope, openapi, resources
 from api.auth import FailureLimit
-from api.blueprint import LIMIT, READ_BYTES
+from api.blueprint import LIMIT
 from api.resources import flows, operations
 from api.resources import tokens as token_routes
+from api.server.request_reader import READ_BYTES
 from pipeline_core.auth import tokens
 from pipeline_core.common import log
 from pipeline_core.database import transaction

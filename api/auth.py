@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import threading
 import time
@@ -17,6 +16,7 @@ from flask import g, request
 from pipeline_core.auth import tokens
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.client_network import client_network
 from pipeline_core.database import connected
 from pipeline_core.errors import Forbidden, TooManyFailures, Unauthenticated
 
@@ -25,7 +25,8 @@ ADMIN: Final = "admin"
 ANY_TOKEN: Final = "any token"
 """Declared in place of a privilege for what every valid token may do."""
 
-Needed = Privilege | Literal["admin", "any token"]
+Needed = Privilege | tuple[Privilege, ...] | Literal["admin", "any token"]
+"""Of several privileges one is enough here; which of them it has to be is decided with the target."""
 
 WINDOW_SECONDS = 60.0
 """The window within which failures are counted."""
@@ -50,7 +51,7 @@ class FailureLimit:
 
     def check(self, address: str, credential: str) -> None:
         """Raises TooManyFailures when the address is blocked and the credential was not accepted before."""
-        failures = self._refused.get(_network(address))
+        failures = self._refused.get(client_network(address))
         if not failures or len(failures) < self._allowed:
             return
         with self._lock:
@@ -65,7 +66,7 @@ class FailureLimit:
         with self._lock:
             self._accepted.pop(self._digest(credential), None)
             # Only the newest are kept: the block ends when the oldest of them leaves the window.
-            network = _network(address)
+            network = client_network(address)
             self._refused.setdefault(network, deque(maxlen=self._allowed)).append(self._clock())
             self._refused.move_to_end(network)
             _trim(self._refused)
@@ -80,17 +81,6 @@ class FailureLimit:
 
     def _digest(self, credential: str) -> bytes:
         return hmac.digest(self._key, credential.encode("utf-8", "replace"), hashlib.sha256)
-
-
-def _network(address: str) -> str:
-    """What failures are counted by: an IPv4 address, or the /64 of an IPv6 one, of which one host has all addresses."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return address
-    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
 
 
 def authenticate(limit: FailureLimit) -> Actor:
@@ -113,6 +103,9 @@ def require(actor: Actor, needed: Needed) -> None:
     if needed == ADMIN:
         if not actor.admin:
             raise Forbidden("Only the admin may do this.")
+    elif isinstance(needed, tuple):
+        if not any(map(actor.may, needed)):
+            raise Forbidden(f"This token lacks the privilege {' or '.join(needed)}.")
     elif needed != ANY_TOKEN:
         actor.require(Privilege(needed))
 

@@ -17,6 +17,7 @@ from api import auth, envelope, openapi
 from api.openapi import Operation, RequestBody
 from api.paging import Page
 from api.schemas.fields import Query
+from api.server.request_reader import MAX_BYTES
 from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.common import strict_json
 from pipeline_core.common.strict_json import NotStrict
@@ -26,9 +27,6 @@ from pipeline_core.validation.texts import shown, storable
 LIMIT = "failure_limit"
 """The key of the application's `auth.FailureLimit` in `app.extensions`."""
 
-MAX_BYTES = 4 * 1024 * 1024
-READ_BYTES = MAX_BYTES + 1
-"""Werkzeug truncates a body of unknown length here silently: one byte more than allowed shows that it was too large."""
 MEDIA_TYPE = "application/json"
 _TOO_LARGE = f"The request's body is larger than {MAX_BYTES} bytes."
 

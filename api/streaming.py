@@ -6,17 +6,20 @@ import itertools
 import select
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flask import Response, request
 
+from api.server.client_socket import ClientSocket
+from pipeline_core.auth.actor import Actor
 from pipeline_core.errors import Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
 BUSY_SECONDS = 30
-"""`Retry-After` of the answer that there are too many followers."""
+"""`Retry-After` of the answer that there are too many streams."""
 
 CONNECTION_KEYS = ("gunicorn.socket", "werkzeug.socket")
 """Keys under which WSGI servers put the connection's socket into the environ; WSGI itself defines none."""
@@ -24,14 +27,49 @@ CONNECTION_KEYS = ("gunicorn.socket", "werkzeug.socket")
 IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 3
 
 
-def answer(lines: Callable[[], Iterator[str]], *, follow: bool) -> Response:
-    """A response that streams the lines; an empty line is a keep-alive and is not sent. A follower occupies one of this
-    process's slots until the response has ended.
+class StreamSlots:
+    """How many streams of one kind a process sends at a time. One user has at most half of them.
+
+    A stream holds a thread for as long as its client reads.
+    """
+
+    def __init__(self, kind: str, slots: int) -> None:
+        self._kind = kind
+        self._slots = slots
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, user: str) -> Callable[[], None]:
+        """Occupy a slot, and return what releases it. Raises Unavailable when this user, or all, have no slot left."""
+        share = max(1, self._slots // 2)
+        with self._lock:
+            if self._taken.total() >= self._slots:
+                raise Unavailable(
+                    f"This process serves {self._slots} log {self._kind} already; try again later.",
+                    retry_after=BUSY_SECONDS,
+                )
+            if self._taken[user] >= share:
+                raise Unavailable(
+                    f'This process serves {share} log {self._kind} of "{user}" already, which is half of all; try again later.',
+                    retry_after=BUSY_SECONDS,
+                )
+            self._taken[user] += 1
+        return lambda: self._release(user)
+
+    def _release(self, user: str) -> None:
+        with self._lock:
+            self._taken[user] -= 1
+            self._taken += Counter()
+
+
+def answer(lines: Callable[[], Iterator[str]], actor: Actor, *, follow: bool) -> Response:
+    """A response that streams the lines; an empty line is a keep-alive and is not sent. It occupies one of this process's
+    slots, for followers or for other readers, until it has ended.
 
     Raises Unavailable when no slot is free, and whatever `lines` raises before its first line, so that such errors are
     answered in the envelope.
     """
-    release = _take_follower_slot() if follow else _no_slot
+    release = (_follower_slots() if follow else _reader_slots()).take(actor.name)
     try:
         rest = lines()
         first = next(rest, None)
@@ -52,28 +90,19 @@ def _text(first: str | None, rest: Iterator[str], connection: ClientConnection) 
             yield line.encode("utf-8", "replace")
 
 
-def _take_follower_slot() -> Callable[[], None]:
-    """Occupy a follower slot, and return what releases it. Raises Unavailable."""
-    places = _follower_slots()
-    if not places.acquire(blocking=False):
-        raise Unavailable(
-            f"This process serves {settings().log_followers} log followers already; try again later.",
-            retry_after=BUSY_SECONDS,
-        )
-    return places.release
-
-
-def _no_slot() -> None:
-    pass
+@part
+def _follower_slots() -> StreamSlots:
+    return StreamSlots("followers", settings().log_followers)
 
 
 @part
-def _follower_slots() -> threading.Semaphore:
-    return threading.Semaphore(settings().log_followers)
+def _reader_slots() -> StreamSlots:
+    return StreamSlots("readers", settings().log_followers)
 
 
 class ClientConnection:
-    """The connection that a request came by. `closed` is always false where the WSGI server does not expose it.
+    """The connection that a request came by, for a streamed answer. `closed` is always false where the WSGI server does not
+    expose it.
 
     A client whose machine vanished without closing the connection is noticed by TCP keep-alive, after 25 s.
     """
@@ -81,6 +110,8 @@ class ClientConnection:
     def __init__(self, environ: Mapping[str, Any]) -> None:
         self._poll = select.poll()
         connection = next((environ[name] for name in CONNECTION_KEYS if name in environ), None)
+        if isinstance(connection, ClientSocket):
+            connection.stream()
         if connection is not None:
             self._poll.register(connection, select.POLLRDHUP)
             if connection.family in (socket.AF_INET, socket.AF_INET6):

@@ -205,7 +205,30 @@ class ApiSettings:
     """The REST API."""
 
     log_followers: int = _setting(
-        _integer, 16, "Log followers that one API process serves at a time.", unit="followers"
+        _integer,
+        16,
+        "Log followers that one API process serves at a time, and as many other readers of logs; one user gets at most half.",
+        unit="followers",
+    )
+    api_connections: int = _setting(
+        _integer,
+        500,
+        "Connections that one API process keeps open. One more closes the one that has waited longest for its client, of "
+        "the address that has most of these.",
+        unit="connections",
+    )
+    api_connections_per_address: int = _setting(
+        _integer,
+        100,
+        "Connections of one address (of IPv6: a /64) that one API process keeps open. One more closes the one of that "
+        "address that has waited longest for its client. Without effect behind trusted proxies, whose address all have.",
+        unit="connections",
+    )
+    request_head_seconds: float = _setting(
+        _number, 10.0, "How long a client may take to send a request's line and headers.", unit="s"
+    )
+    request_body_seconds: float = _setting(
+        _number, 60.0, "How long a client may take to send a request's body.", unit="s"
     )
     failed_logins: int = _setting(
         _integer,
@@ -351,8 +374,9 @@ class FlowSettings:
     )
     run_max_bytes: int = _setting(
         _integer,
-        32 * 1024 * 1024,
-        "How much the values of a flow's `global_env` may take in a run: they are stored once, and again with each task.",
+        64 * 1024 * 1024,
+        "How much a run may store: the values of its flow's `global_env`, once and again with each task, and all TaskSets of its "
+        "tasks' jobs together.",
         unit="bytes",
     )
     debug_seconds: int = _setting(
@@ -519,6 +543,11 @@ class Settings(
             (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
             (self.log_days >= 0, f"PIPELINE_LOG_DAYS ({self.log_days:g}) must be 0 or more"),
             (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
+            (self.api_connections >= 1, f"PIPELINE_API_CONNECTIONS ({self.api_connections}) must be at least 1"),
+            (
+                self.api_connections_per_address >= 1,
+                f"PIPELINE_API_CONNECTIONS_PER_ADDRESS ({self.api_connections_per_address}) must be at least 1",
+            ),
             (self.max_claims >= 2, f"PIPELINE_MAX_CLAIMS ({self.max_claims}) must be at least 2"),
             (self.stage_threads >= 1, f"PIPELINE_STAGE_THREADS ({self.stage_threads}) must be at least 1"),
             (

@@ -42,7 +42,9 @@ MOST_STAGE_WORKERS = 4
 
 API_WORKERS = 2
 API_THREADS = 8
-"""Threads of each API process for requests; each log follower takes an additional one."""
+"""Threads of each API process for requests; those that stream logs to followers and other readers are additional."""
+KEEP_ALIVE_SECONDS = 75
+"""How long the API keeps a connection open for another request: longer than the 60 s for which common proxies do."""
 
 
 def stage_workers() -> int:
@@ -71,8 +73,11 @@ def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency
 def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
     """The command of the API. `bind` is an address (`HOST:PORT`) or an inherited socket (`fd://NUMBER`)."""
     return python(
-        "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--worker-class=gthread",
-        f"--threads={API_THREADS + log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
+        "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}",
+        "--worker-class=api.server.worker.BufferingWorker", f"--keep-alive={KEEP_ALIVE_SECONDS}",
+        f"--threads={API_THREADS + 2 * log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
+        # The worker's sockets do not block, and sendfile takes none that do not.
+        "--no-sendfile",
         # Else a client on this machine could send SCRIPT_NAME and PATH_INFO as headers, and be routed by them.
         "--forwarder-headers=",
         "--worker-tmp-dir=/dev/shm", "api.wsgi:app",

@@ -41,4 +41,4 @@ def job_logs(call: Call, job_id: str) -> Response:
     query = replace(query, finished=logs.finished(job_id, query))
     with transaction() as session:
         logs.check(session, job_id, call.actor, query)
-    return streaming.answer(lambda: logs.lines(job_id, query), follow=query.follow)
+    return streaming.answer(lambda: logs.lines(job_id, query), call.actor, follow=query.follow)

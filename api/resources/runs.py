@@ -120,7 +120,7 @@ def run_logs(call: Call, run_id: str) -> Response:
     task, attempt = asked.get("task"), asked.get("attempt")
     with transaction() as session:
         logs.check(session, run_id, task, call.actor, attempt)
-    return streaming.answer(lambda: logs.lines(run_id, task, query, attempt), follow=query.follow)
+    return streaming.answer(lambda: logs.lines(run_id, task, query, attempt), call.actor, follow=query.follow)
 
 
 @blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, error_statuses=(404,))
