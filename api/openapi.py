@@ -148,11 +148,11 @@ class RequestBody:
 class Operation:
     """What an operation declares.
 
-    `needs` is the privilege; None: no token is needed. `query` and `body` are checked and parsed by their schemas. The other
-    fields only document the operation: `payload` (of one item, when `paged`), `streams` (a media type in place of the
-    envelope), `error_statuses` (beyond those that every such operation may answer), `parameters`, `headers` of the response,
-    `example`, and `links`: by operation (`blueprint.operation` for one of another blueprint), the path parameter that takes
-    a field of the payload, and that field.
+    `needs` is the privilege, or several of which one is needed; None: no token is needed. `query` and `body` are checked and
+    parsed by their schemas. The other fields only document the operation: `payload` (of one item, when `paged`), `streams` (a
+    media type in place of the envelope), `error_statuses` (beyond those that every such operation may answer), `parameters`,
+    `headers` of the response, `example`, and `links`: by operation (`blueprint.operation` for one of another blueprint), the
+    path parameter that takes a field of the payload, and that field.
     """
 
     method: str
@@ -248,7 +248,7 @@ def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> 
         written["requestBody"] = {"required": body.required, "content": {"application/json": content}}
     if operation.needs is not None:
         written["security"] = [{"token": []}, {"bearer": []}]
-        written["x-privilege"] = str(operation.needs)
+        written["x-privilege"] = " or ".join(_privileges(operation.needs))
     return written
 
 
@@ -256,7 +256,12 @@ def _who(operation: Operation) -> str:
     if operation.needs is None:
         return "Needs no token."
     whole = {ADMIN: "Only the admin may do this.", ANY_TOKEN: "Every valid token may do this."}
-    return whole.get(operation.needs) or f"Needs the privilege `{operation.needs}`."
+    privileges = _privileges(operation.needs)
+    return whole.get(privileges[0]) or f"Needs the privilege {' or '.join(f'`{privilege}`' for privilege in privileges)}."
+
+
+def _privileges(needs: Needed) -> tuple[str, ...]:
+    return needs if isinstance(needs, tuple) else (needs,)
 
 
 def _statuses(operation: Operation) -> list[int]:

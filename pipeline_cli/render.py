@@ -274,7 +274,7 @@ def feature(payload: Record) -> Iterator[Any]:
 
 def plugins(payload: Sequence[Record]) -> Iterator[Table]:
     yield table(
-        ["TYPE", "#", "PLUGIN", "OWNER", "ON", "ADDRESS", "WHEN", "ON FAILURE"],
+        ["TYPE", "#", "PLUGIN", "OWNER", "ON", "ADDRESS", "WHEN", "ON FAILURE", "RESUMED BY"],
         [
             [
                 plugin.get("pluginType"),
@@ -285,6 +285,7 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
                 plugin.get("callAddress"),
                 (plugin.get("effectiveJobSelector") or {}).get("expression") or "*",
                 plugin.get("failurePolicy"),
+                plugin.get("resume") or "",
             ]
             for plugin in payload
         ],

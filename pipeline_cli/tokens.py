@@ -30,7 +30,7 @@ def token() -> None:
 def create(service: ServiceClient, out: Output, privileges: tuple[str, ...], **fields: Any) -> None:
     """Create a token and print it; it cannot be shown again.
 
-    PRIVILEGE is read_job, write_job, read_feature, write_feature, read_token or write_token.
+    PRIVILEGE is read_job, write_job, approve_job, read_feature, write_feature, read_token or write_token.
     """
     given = {name: value for name, value in fields.items() if value}
     made = service.post("v1", "tokens", body={"privileges": list(privileges), **given}).payload

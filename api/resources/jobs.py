@@ -92,12 +92,16 @@ def stop(call: Call, job_id: str) -> None:
 @blueprint.operation(
     "PUT",
     "/resume/<job_id>",
-    needs=Privilege.WRITE_JOB,
+    needs=(Privilege.WRITE_JOB, Privilege.APPROVE_JOB),
     body=RequestBody(forms.ResumeReason, required=False, example={"reason": "quota granted"}),
     error_statuses=(404, 409),
 )
 def resume(call: Call, job_id: str) -> None:
-    """Resume a suspended job; of several concurrent requests, one succeeds"""
+    """Resume a suspended job; of several concurrent requests, one succeeds
+
+    Past a gate that is registered with `"resume": "approver"` this takes `approve_job`, and the token of somebody else than
+    the job's user; otherwise `write_job`.
+    """
     _require_same(call, job_id)
     control.resume(job_id, call.actor, reason=call.body["reason"], gate=call.body["gate"] or None)
 

@@ -31,18 +31,18 @@ from pipeline_core.features.definition import EVERYONE, SECRET_SET, FeatureDefin
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 from pipeline_core.plugins.network import check_address
 from pipeline_core.plugins.packet import check_secret
-from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
 from pipeline_core.selectors.expression import NAME
 from pipeline_core.selectors.selector import MAX_CONDITIONS
 from pipeline_core.settings import settings
 from pipeline_core.states import ALIASES
 from pipeline_core.validation.errors import ValidationErrors, join_path
-from pipeline_core.validation.texts import PRINTABLE, shown
+from pipeline_core.validation.texts import DISGUISE, PRINTABLE, shown
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
 POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-_AUTHOR = re.compile(r"[^\s/\x00-\x1f\x7f-\x9f]([^/\x00-\x1f\x7f-\x9f]*[^\s/\x00-\x1f\x7f-\x9f])?")
+_AUTHOR = re.compile(rf"[^\s/{DISGUISE}]([^/{DISGUISE}]*[^\s/{DISGUISE}])?")
 STATUSES = [status.value for status in DeliveryStatus]
 
 
@@ -132,6 +132,14 @@ class PluginBody(BodySchema):
     failurePolicy = ChoiceField(
         FailurePolicy, default=FailurePolicy.FAIL, metadata={"description": "A translator cannot be ignored."}
     )
+    resume = ChoiceField(
+        Resumer,
+        default=Resumer.WRITER,
+        metadata={
+            "description": "Of an AccessGate: who resumes the jobs that it suspends. `writer`: whoever may write the job, its "
+            "own user too; `approver`: somebody else, with the privilege `approve_job`."
+        },
+    )
 
     @validates_schema
     def _fits_its_type(self, data: Mapping[str, Any], **_: Any) -> None:
@@ -139,6 +147,10 @@ class PluginBody(BodySchema):
         if data["failurePolicy"] is FailurePolicy.IGNORE and type is PluginType.TEMPLATE_TRANSLATOR:
             text = f"a {type} cannot be ignored: there is no TaskSet without it"
             raise ValidationError({"failurePolicy": [text]})
+        if data["resume"] is Resumer.APPROVER and type is not PluginType.ACCESS_GATE:
+            raise ValidationError(
+                {"resume": ["only an AccessGate lets approvers resume: no other plugin suspends jobs"]}
+            )
         if selector and selector.states is not None and type is not PluginType.LIFE_HOOK:
             raise ValidationError({"jobSelector": {"states": ["only the selector of a LifeHook has states"]}})
 
@@ -157,7 +169,7 @@ class FeatureBody(BodySchema):
         required=True,
         validate=[
             between(1, 63),
-            matching(_AUTHOR, "must have no /, no control characters and no white space around it"),
+            matching(_AUTHOR, "must have no /, no control or direction characters and no white space around it"),
         ],
         check=_reserved_error,
         metadata={"description": "Not `all`."},
@@ -227,6 +239,7 @@ def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDef
         max_attempts=data["maxAttempts"],
         patience_seconds=data["patienceSeconds"],
         failure_policy=data["failurePolicy"],
+        resumer=data["resume"],
     )
 
 
@@ -268,6 +281,9 @@ class PluginItem(Schema):
     maxAttempts = fields.Integer(required=True)
     patienceSeconds = fields.Integer(required=True)
     failurePolicy = fields.String(required=True, validate=POLICY)
+    resume = fields.String(
+        validate=validate.OneOf([resumer.value for resumer in Resumer]), metadata={"description": "Of gates."}
+    )
 
 
 class PluginCall(Schema):

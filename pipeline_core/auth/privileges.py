@@ -12,6 +12,7 @@ class Privilege(StrEnum):
 
     READ_JOB = "read_job"
     WRITE_JOB = "write_job"
+    APPROVE_JOB = "approve_job"
     READ_FEATURE = "read_feature"
     WRITE_FEATURE = "write_feature"
     READ_TOKEN = "read_token"

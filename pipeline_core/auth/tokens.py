@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -45,8 +45,11 @@ _VALID = select(
 ).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
 _PASSWORD = select(table(AdminPassword).c.hash)
 
-_BY_NAME = frozenset({Privilege.WRITE_FEATURE})
-"""What these allow depends on the bearer's name: features belong to the `forwho` that registered them."""
+_BY_NAME = {
+    Privilege.WRITE_FEATURE: "would own the features of {}",
+    Privilege.APPROVE_JOB: "would approve as {}, also the jobs of whoever has made the token",
+}
+"""What these allow depends on the bearer's name, and how: only the admin gives them to somebody else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,12 +116,13 @@ def require_may_create(definition: TokenDefinition, actor: Actor) -> None:
         )
 
 
-def _require_own_name(privileges: Iterable[str], forwho: str, actor: Actor) -> None:
-    personal = _BY_NAME.intersection(privileges)
+def _require_own_name(privileges: Collection[str], forwho: str, actor: Actor) -> None:
+    personal = [privilege for privilege in _BY_NAME if privilege in privileges]
     if personal and forwho != actor.name and not actor.admin:
+        consequences = " and ".join(_BY_NAME[privilege].format(shown(forwho)) for privilege in personal)
         raise Forbidden(
             f"Only the admin may create or change tokens of others with {', '.join(sorted(personal))}: "
-            f"the bearer would own the features of {shown(forwho)}."
+            f"the bearer {consequences}."
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_core.errors import UnsupportedPluginType
-from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
 from pipeline_core.selectors import Selector
 from pipeline_core.validation.texts import shown
 
@@ -30,6 +30,7 @@ class PluginDefinition:
     max_attempts: int
     patience_seconds: int
     failure_policy: FailurePolicy
+    resumer: Resumer = Resumer.WRITER
 
     def key(self, feature: str, author: str) -> str:
         """The plugin's key as part of this feature."""

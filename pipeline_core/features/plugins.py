@@ -97,6 +97,7 @@ def payload(row: Numbered) -> dict[str, Any]:
         "maxAttempts": plugin.max_attempts,
         "patienceSeconds": plugin.patience_seconds,
         "failurePolicy": plugin.failure_policy,
+        **({"resume": plugin.resumer} if plugin.type == PluginType.ACCESS_GATE else {}),
     }
 
 
@@ -114,6 +115,7 @@ def _row(feature: Feature, definition: PluginDefinition, position: int) -> Plugi
         max_attempts=definition.max_attempts,
         patience_seconds=definition.patience_seconds,
         failure_policy=definition.failure_policy,
+        resumer=definition.resumer,
     )
 
 

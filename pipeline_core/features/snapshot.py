@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.common.encryption import decrypt
 from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
-from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
 from pipeline_core.runtime import part
 from pipeline_core.selectors import Matcher, Selector, compile, parse_selector
 from pipeline_core.states import JobState
@@ -44,6 +44,7 @@ class RegisteredPlugin:
     max_attempts: int
     patience_seconds: int
     failure_policy: FailurePolicy
+    resumer: Resumer = Resumer.WRITER
 
     def matches(self, header: Header) -> bool:
         """Whether the plugin's selector matches a job with this header."""
@@ -169,6 +170,7 @@ def _registered(plugin: Plugin, feature: Feature) -> RegisteredPlugin:
         max_attempts=plugin.max_attempts,
         patience_seconds=plugin.patience_seconds,
         failure_policy=FailurePolicy(plugin.failure_policy),
+        resumer=Resumer(plugin.resumer),
     )
 
 

@@ -10,13 +10,15 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import SYSTEM, Actor
+from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, TrailRow
-from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.errors import Conflict, Forbidden, NotFound
 from pipeline_core.jobs import lifecycle, rollup
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.plugins.answers import OnTimeout
+from pipeline_core.plugins.types import Resumer
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailOutcome
 from pipeline_core.states import JobState
@@ -64,12 +66,14 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
     """Resume a suspended job: it continues with the next gate that has not answered, or with the plugin that failed.
 
     `gate`, if given, must be the key of the plugin that suspended the job. With `ask_again` the gate that suspended it is
-    called again. Raises NotFound; Conflict when the job is not suspended, or not by this gate.
+    called again. Raises NotFound; Conflict when the job is not suspended, or not by this gate; Forbidden when the actor may
+    not resume past the gate that suspended it.
     """
     with transaction() as session:
         job = _lock_visible(session, job_id, actor)
         if job.state != JobState.SUSPENDED:
             raise Conflict(f"The job {job_id} is {job.state}, not suspended.")
+        _require_may_resume(job, actor)
         if gate and gate != job.suspended_by:
             raise Conflict(f'The job {job_id} was suspended by "{job.suspended_by}", not by {shown(gate)}.')
         moment = now()
@@ -85,7 +89,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
                 actor=actor.name,
             )
         )
-        parked_epoch = job.epoch
+        parked_epoch, suspended_by, resumer = job.epoch, job.suspended_by, job.resumer
         job.epoch += 1
         lifecycle.transition(session, job, JobState.WAITING, reason=reason, actor=actor.name, moment=moment)
         lifecycle.enqueue_step(session, job, Stage(job.stage), moment)
@@ -95,10 +99,20 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
             audit.Action.JOB_RESUME,
             job_id,
             reason=reason,
-            before={"state": JobState.SUSPENDED},
+            before={"state": JobState.SUSPENDED, "suspendedBy": suspended_by, "resume": resumer},
             after={"state": job.state},
         )
         wakeups.after_commit(session, wakeups.StepDue(job_id, job.epoch, job.stage, parked_epoch))
+
+
+def _require_may_resume(job: Job, actor: Actor) -> None:
+    if job.resumer != Resumer.APPROVER:
+        actor.require(Privilege.WRITE_JOB)
+    elif not actor.may(Privilege.APPROVE_JOB) or (actor.name == job.user_id and not actor.admin):
+        raise Forbidden(
+            f"The job {job.id} was suspended by {job.suspended_by}, which lets only an approver resume it: a token with "
+            f"{Privilege.APPROVE_JOB} that is not the one of the job's user, {shown(job.user_id)}."
+        )
 
 
 def retry(job_id: str, actor: Actor) -> str:

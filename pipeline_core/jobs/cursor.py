@@ -337,6 +337,7 @@ def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) ->
     moment = now()
     job.suspended_by = outcome.plugin_key
     job.on_timeout = outcome.on_timeout
+    job.resumer = outcome.resumer
     if outcome.seconds is not None:
         job.suspended_until = moment + timedelta(seconds=outcome.seconds)
     lifecycle.remove_step(session, job)

@@ -139,7 +139,8 @@ def transition(
     if to is JobState.SUSPENDED:
         job.suspended_at = moment
     elif previous is JobState.SUSPENDED:
-        job.suspended_at, job.suspended_until, job.suspended_by, job.on_timeout = None, None, "", ""
+        job.suspended_at, job.suspended_until = None, None
+        job.suspended_by = job.on_timeout = job.resumer = ""
     if to is JobState.RUNNING and job.started_at is None:
         job.started_at = moment
     if to.final:

@@ -1,4 +1,4 @@
-"""The types of plugins, and the failure policies."""
+"""The types of plugins, the failure policies, and who resumes jobs."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ class FailurePolicy(StrEnum):
     FAIL = "Fail"
     IGNORE = "Ignore"
     SUSPEND = "Suspend"
+
+
+class Resumer(StrEnum):
+    """Who resumes a job that a gate has suspended."""
+
+    WRITER = "writer"
+    """Whoever may write the job, its own user included."""
+
+    APPROVER = "approver"
+    """Somebody else than the job's user, with the privilege `approve_job`."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
+from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Decision, GateAnswer
 from pipeline_core.stages.calls import (
@@ -55,20 +56,21 @@ def run(step: ClaimedStep, renew: Renew) -> Outcome:
             case Decision.PASS:
                 unwritten = [entry]
             case Decision.SUSPEND:
-                return _suspend(gate.key, answer, entry)
+                return _suspend(gate, answer, entry)
             case Decision.STOP:
                 return Stop(trail=[entry], reason=answer.reason or f"stopped by {gate.key}")
     return Advance(trail=unwritten)
 
 
-def _suspend(key: str, answer: GateAnswer, entry: TrailEntry) -> Suspend:
+def _suspend(gate: RegisteredPlugin, answer: GateAnswer, entry: TrailEntry) -> Suspend:
     again = answer.ask_again_after_seconds
     timed = answer.suspend_for_seconds
     on_timeout = CALL_GATE_AGAIN if again is not None else answer.on_timeout if timed is not None else ""
     return Suspend(
         trail=[entry],
-        plugin_key=key,
-        reason=answer.reason or f"suspended by {key}",
+        plugin_key=gate.key,
+        reason=answer.reason or f"suspended by {gate.key}",
         seconds=again if again is not None else timed,
         on_timeout=on_timeout,
+        resumer=gate.resumer,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline_core.clusters.base import Observation
 from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.plugins.types import Resumer
 from pipeline_core.stages.names import Stage
 
 
@@ -104,7 +105,8 @@ class Advance:
 class Suspend:
     """The job is suspended in this stage by a gate, or by the failure policy of any plugin.
 
-    After `seconds`, if any, the suspension ends by itself as `on_timeout` says: `stop`, `resume` or `ask`.
+    After `seconds`, if any, the suspension ends by itself as `on_timeout` says: `stop`, `resume` or `ask`. `resumer` says who
+    may end it before. That it is the failure policy which suspends lets nobody past a gate: the plugin is called again.
     """
 
     trail: Sequence[TrailEntry]
@@ -112,6 +114,7 @@ class Suspend:
     reason: str
     seconds: float | None = None
     on_timeout: str = ""
+    resumer: Resumer = Resumer.WRITER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

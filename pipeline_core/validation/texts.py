@@ -14,10 +14,13 @@ PRINTABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
 """Printable ASCII without outer blanks, which every HTTP client can send in a header."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_DISGUISE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-CLEAN_NAME = rf"^[^\s{_DISGUISE}]([^{_DISGUISE}]*[^\s{_DISGUISE}])?$"
+DISGUISE = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Control and direction characters, as the inside of a class of a regular expression: with them a text may be shown as
+something else than it is."""
+CLEAN_NAME = rf"^[^\s{DISGUISE}]([^{DISGUISE}]*[^\s{DISGUISE}])?$"
 """What `clean_name` asks for, as a pattern for the OpenAPI document."""
 _CLEAN_NAME = re.compile(CLEAN_NAME.replace("$", r"\Z"))
+_DISGUISED = re.compile(f"[{DISGUISE}]")
 
 _KINDS: tuple[tuple[type, str], ...] = (
     (type(None), "null"),
@@ -52,6 +55,11 @@ def unstorable(value: object) -> Iterator[str]:
 def clean_name(text: str) -> bool:
     """Whether the text reads as what it is: without control and direction characters, and without outer white space."""
     return _CLEAN_NAME.match(text) is not None
+
+
+def disguised(text: str) -> bool:
+    """Whether the text has control or direction characters, so that it may be shown as something else than it is."""
+    return _DISGUISED.search(text) is not None
 
 
 def header_value(text: str) -> bool:

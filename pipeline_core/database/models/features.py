@@ -67,6 +67,8 @@ class Plugin(Base):
     max_attempts: Mapped[int]
     patience_seconds: Mapped[int]
     failure_policy: Mapped[str]
+    # Of gates: who resumes past them.
+    resumer: Mapped[str]
 
     feature: Mapped[Feature] = relationship(back_populates="plugins")
 

@@ -172,6 +172,8 @@ class TaskAttempt(Base):
     stop: Mapped[bool] = mapped_column(default=False)
     pending: Mapped[bool] = mapped_column(default=True)
     due_at: Mapped[Timestamp]
+    # What the TaskSet of its job takes.
+    bytes: Mapped[int] = mapped_column(default=0)
 
     __table_args__ = (
         PrimaryKeyConstraint("run_id", "key", "attempt"),

@@ -43,6 +43,8 @@ class Job(Base):
     finished_at: Mapped[Timestamp | None]
     suspended_at: Mapped[Timestamp | None]
     suspended_by: Mapped[str] = mapped_column(default="")
+    # Who may resume it, as the gate was registered when it suspended the job.
+    resumer: Mapped[str] = mapped_column(default="")
     # When a suspension ends by itself, and how: `stop`, `resume` or `ask`.
     suspended_until: Mapped[Timestamp | None]
     on_timeout: Mapped[str] = mapped_column(default="")

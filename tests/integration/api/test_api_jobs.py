@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +16,7 @@ from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailRow
 from pipeline_core.jobs import logs
+from pipeline_core.plugins.types import Resumer
 from tests.builders import role, taskset_of
 
 TASKSET = taskset_of(role("ps"), role("worker", replicas=2), metadata={"name": "x"})
@@ -100,6 +100,57 @@ def test_a_suspended_job_is_resumed_once_and_by_the_gate_named(admin: Any) -> No
     (entry,) = admin.payload("GET", f"/v1/job/trail/{job_id}")
     assert (entry["outcome"], entry["actor"], entry["reason"]) == ("resumed", "admin", "quota granted")
     assert ids(admin, "?suspendedBy=g") == []
+
+
+def suspend(job_id: str, gate: str, resumer: Resumer) -> None:
+    with transaction() as session:
+        values = {"state": "suspended", "suspended_by": gate, "suspended_at": now(), "resumer": resumer}
+        session.execute(update(Job).where(Job.id == job_id).values(**values))
+        session.connection().exec_driver_sql("DELETE FROM steps")
+
+
+def test_past_a_gate_of_approvers_only_one_who_is_not_the_jobs_user_resumes(
+    admin: Any, bearer: Callable[..., Any]
+) -> None:
+    job_id = admin.submit("ada")
+    path = f"/v1/job/resume/{job_id}"
+    suspend(job_id, "AccessGate.budget.x", Resumer.APPROVER)
+    for refused in (
+        bearer(Privilege.WRITE_JOB, forwho="ada"),
+        bearer(Privilege.WRITE_JOB, forwho="ada", own_only=True),
+        bearer(Privilege.WRITE_JOB, forwho="bob"),
+        bearer(Privilege.WRITE_JOB, Privilege.APPROVE_JOB, forwho="ada"),
+    ):
+        answer = refused("PUT", path, json={"reason": "please"})
+        assert (answer.status_code, answer.json["code"]) == (403, "PERMISSION_DENIED")
+        for part in ("AccessGate.budget.x", "approve_job", '"ada"'):
+            assert part in answer.json["msg"]
+        assert admin.payload("GET", f"/v1/job/detail/{job_id}")["job"]["state"] == "suspended"
+    bearer(Privilege.APPROVE_JOB, forwho="bob").payload("PUT", path, json={"reason": "within budget"})
+    (entry,) = admin.payload("GET", f"/v1/job/trail/{job_id}")
+    assert (entry["outcome"], entry["actor"], entry["reason"]) == ("resumed", "bob", "within budget")
+    record = admin.payload("GET", "/v1/audit")[0]
+    assert (record["action"], record["actor"], record["reason"]) == ("job.resume", "bob", "within budget")
+    assert record["before"] == {"state": "suspended", "suspendedBy": "AccessGate.budget.x", "resume": "approver"}
+
+
+def test_gates_that_suspend_a_job_in_turn_each_ask_for_their_own(admin: Any, bearer: Callable[..., Any]) -> None:
+    job_id = admin.submit("ada")
+    path = f"/v1/job/resume/{job_id}"
+    writer, approver = bearer(Privilege.WRITE_JOB), bearer(Privilege.APPROVE_JOB, forwho="bob")
+    suspend(job_id, "a", Resumer.APPROVER)
+    assert writer("PUT", path).status_code == 403
+    assert approver("PUT", path, json={"gate": "b"}).status_code == 409
+    assert approver("PUT", path, json={"gate": "a"}).status_code == 200
+    suspend(job_id, "b", Resumer.WRITER)
+    assert approver("PUT", path).status_code == 403
+    assert writer("PUT", path).status_code == 200
+    assert approver("PUT", path).status_code == 409
+    suspend(job_id, "a", Resumer.APPROVER)
+    assert admin("PUT", path).status_code == 200
+    suspend(job_id, "a", Resumer.APPROVER)
+    assert approver("PUT", f"/v1/job/stop/{job_id}").status_code == 403
+    assert writer("PUT", f"/v1/job/stop/{job_id}").status_code == 200
 
 
 def test_the_same_idempotency_key_and_body_is_the_same_job(admin: Any, bearer: Callable[..., Any]) -> None:
@@ -188,9 +239,9 @@ def test_a_total_is_counted_up_to_ten_thousand_and_a_count_beyond(admin: Any) ->
     with transaction() as session:
         session.connection().exec_driver_sql(
             "INSERT INTO jobs (id, user_id, name, kind, namespace, state, stage, epoch, reason, event_sequence, attempt,"
-            " retried, created_at, suspended_by, on_timeout, exit_diagnostics, submitted_by, request_id)"
+            " retried, created_at, suspended_by, on_timeout, resumer, exit_diagnostics, submitted_by, request_id)"
             " SELECT 'j' || lpad(n::text, 26, '0'), 'u', 'n', 'k', 'default', 'waiting', 'translate', 0, '', 0, 0, 0, now(),"
-            " '', '', '', '', '' FROM generate_series(1, 10001) n"
+            " '', '', '', '', '', '' FROM generate_series(1, 10001) n"
         )
     answer = admin("GET", "/v1/job/list?pageSize=1&pageNumber=10001")
     assert len(answer.json["payload"]) == 1
@@ -354,7 +405,7 @@ def test_an_error_before_the_first_line_is_answered_in_the_envelope(
 
 def test_followers_are_limited_and_release_their_slots(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "cluster", lambda: Talking(LogLine(now(), "a", "one"), LogLine(now(), "a", "two")))
-    places = threading.Semaphore(1)
+    places = streaming.StreamSlots("followers", 1)
     monkeypatch.setattr(streaming, "_follower_slots", lambda: places)
     path = f"/v1/job/logs/{admin.submit()}?follow=true"
     first = admin("GET", path)

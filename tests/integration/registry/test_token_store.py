@@ -245,8 +245,10 @@ def test_a_token_that_sees_only_its_own_lists_and_revokes_those_of_its_user_alon
     assert known(value)
 
 
-@pytest.mark.parametrize(("before", "after"), [("read_job", "write_feature"), ("write_feature", "read_job")])
-def test_only_the_admin_changes_a_token_that_owns_the_features_of_somebody_else(before: str, after: str) -> None:
+@pytest.mark.parametrize("personal", ["write_feature", "approve_job"])
+@pytest.mark.parametrize("gained", [True, False])
+def test_only_the_admin_changes_what_is_done_in_the_name_of_somebody_else(personal: str, gained: bool) -> None:
+    before, after = ("read_job", personal) if gained else (personal, "read_job")
     actor = Actor(name="alice", privileges=frozenset(Privilege))
     _, theirs = create(privileges=[before])
     _, own = create(privileges=[before], forwho="alice")
@@ -255,6 +257,14 @@ def test_only_the_admin_changes_a_token_that_owns_the_features_of_somebody_else(
             change_privileges(session, {"id": theirs, "privileges": [after]}, actor)
         change_privileges(session, {"id": own, "privileges": [after]}, actor)
         change_privileges(session, {"id": theirs, "privileges": [after]}, ADMIN)
+
+
+def test_nobody_makes_an_approver_of_another_name_for_himself() -> None:
+    actor = Actor(name="alice", privileges=frozenset(Privilege))
+    with transaction() as session:
+        with pytest.raises(Forbidden, match="approve_job"):
+            tokens.create(session, TokenBody().read({"privileges": ["approve_job"], "forwho": "zoe"}), actor)
+        tokens.create(session, TokenBody().read({"privileges": ["approve_job"], "forwho": "alice"}), actor)
 
 
 def test_a_token_that_expires_adds_no_privileges_to_one_that_is_valid_for_longer() -> None:

@@ -205,7 +205,9 @@ def test_the_feature_is_one_and_shows_every_type_and_every_field_with_its_defaul
         FeatureBody().read({**raw, "colour": "red", "plugins": [{**raw["plugins"][0], "colour": "red"}]})
     known = {path: set(texts[0].partition("there are ")[2].split(", ")) for path, texts in refusal.value.errors.items()}
     assert known["colour"] - set(raw) == {"owner"} & known["colour"]
-    assert known["plugins[0].colour"] - set(raw["plugins"][0]) == {"enabled", "feature", "owner", "jobSelector"}
+    gate = raw["plugins"][2]
+    assert gate["resume"] == feature.plugins[2].resumer == bare.plugins[0].resumer
+    assert known["plugins[0].colour"] - {*raw["plugins"][0], *gate} == {"enabled", "feature", "owner", "jobSelector"}
 
 
 def test_the_gate_on_the_page_is_the_one_among_the_examples() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.plugins.types import Resumer
 from pipeline_core.stages import gates
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Stop, Suspend, TrailEntry
@@ -54,6 +55,15 @@ class TestGates:
         result = gates.run(claim(Stage.GATES, [plugin(Stage.GATES, "a")]), nothing)
         assert isinstance(result, Suspend)
         assert (result.plugin_key, result.seconds, result.on_timeout) == ("a", seconds, on_timeout)
+
+    @pytest.mark.parametrize("resumer", Resumer)
+    def test_a_suspension_remembers_who_may_resume_past_its_gate(
+        self, plugins: Plugins, claim: Make, resumer: Resumer
+    ) -> None:
+        plugins.answers = {"a": {"decision": "suspend"}}
+        result = gates.run(claim(Stage.GATES, [plugin(Stage.GATES, "a", resumer=resumer)]), nothing)
+        assert isinstance(result, Suspend)
+        assert result.resumer is resumer
 
     def test_a_gate_that_has_answered_is_not_called_again_and_new_gates_are(
         self, plugins: Plugins, claim: Make

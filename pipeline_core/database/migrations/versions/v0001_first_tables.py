@@ -111,6 +111,7 @@ def upgrade() -> None:
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("suspended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("suspended_by", sa.Text(), nullable=False),
+        sa.Column("resumer", sa.Text(), nullable=False),
         sa.Column("suspended_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("on_timeout", sa.Text(), nullable=False),
         sa.Column("last_observed_at", sa.DateTime(timezone=True), nullable=True),
@@ -307,6 +308,7 @@ def upgrade() -> None:
         sa.Column("max_attempts", sa.Integer(), nullable=False),
         sa.Column("patience_seconds", sa.Integer(), nullable=False),
         sa.Column("failure_policy", sa.Text(), nullable=False),
+        sa.Column("resumer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["feature_id"], ["features.id"], name=op.f("fk_plugins_feature_id"), ondelete="CASCADE"
         ),
@@ -492,6 +494,7 @@ def upgrade() -> None:
         sa.Column("stop", sa.Boolean(), nullable=False),
         sa.Column("pending", sa.Boolean(), nullable=False),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("bytes", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["run_id", "key"],
             ["task_runs.run_id", "task_runs.key"],

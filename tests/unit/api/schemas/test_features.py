@@ -13,7 +13,7 @@ from api.schemas import features
 from api.schemas.features import FeatureBody
 from pipeline_core.errors import MissingParameter, PipelineError, UnsupportedPluginType, WrongParameter
 from pipeline_core.features.definition import FeatureDefinition, parse_type
-from pipeline_core.plugins.types import FailurePolicy, PluginType
+from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
 from pipeline_core.states import JobState
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -50,8 +50,25 @@ def test_a_minimal_registration_gets_the_defaults() -> None:
     assert gate.type is PluginType.ACCESS_GATE
     assert (gate.timeout_seconds, gate.max_attempts, gate.patience_seconds) == (30, 3, 60)
     assert gate.failure_policy is FailurePolicy.FAIL
+    assert gate.resumer is Resumer.WRITER
     assert gate.selector is None
     assert gate.key(read.name, read.author) == "AccessGate.quota.platform"
+
+
+def resumed_by(resumer: str, type: str = PluginType.ACCESS_GATE) -> Any:
+    return feature(plugins=[{"pluginType": type, "callAddress": "http://gates.example/", "resume": resumer}])
+
+
+def test_only_past_a_gate_approvers_resume() -> None:
+    assert read_feature(resumed_by("approver")).plugins[0].resumer is Resumer.APPROVER
+    with pytest.raises(WrongParameter, match="owner"):
+        read_feature(resumed_by("owner"))
+    for type in PluginType:
+        read_feature(resumed_by("writer", type))
+        if type is not PluginType.ACCESS_GATE:
+            with pytest.raises(WrongParameter) as refused:
+                read_feature(resumed_by("approver", type))
+            assert list(refused.value.errors) == ["plugins[0].resume"]
 
 
 def test_a_full_registration_is_parsed_unchanged() -> None:
@@ -135,7 +152,23 @@ def test_a_valid_author_name_is_accepted(author: str) -> None:
 
 @pytest.mark.parametrize(
     "author",
-    ["x" * 64, "a/b", " a", "a ", "\u3000a", "a\tb", "a\x7fb", "a\x85b", "all", "All", " ", 1, "\ud83d", "a\x00"],
+    [
+        "x" * 64,
+        "a/b",
+        " a",
+        "a ",
+        "\u3000a",
+        "a\tb",
+        "a\x7fb",
+        "a\x85b",
+        "a\u202eb",
+        "all",
+        "All",
+        " ",
+        1,
+        "\ud83d",
+        "a\x00",
+    ],
 )
 def test_an_invalid_author_name_is_refused(author: Any) -> None:
     with pytest.raises(WrongParameter) as caught:
