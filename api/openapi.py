@@ -257,7 +257,9 @@ def _who(operation: Operation) -> str:
         return "Needs no token."
     whole = {ADMIN: "Only the admin may do this.", ANY_TOKEN: "Every valid token may do this."}
     privileges = _privileges(operation.needs)
-    return whole.get(privileges[0]) or f"Needs the privilege {' or '.join(f'`{privilege}`' for privilege in privileges)}."
+    return (
+        whole.get(privileges[0]) or f"Needs the privilege {' or '.join(f'`{privilege}`' for privilege in privileges)}."
+    )
 
 
 def _privileges(needs: Needed) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.validation.fields import EMPTY
-from pipeline_core.validation.texts import shown
+from pipeline_core.validation.texts import DISGUISE, disguised, shown
 
 MAX_TEXT = 255
 MAX_HEADER_BYTES = 64 * 1024
@@ -117,8 +117,8 @@ def _header_size(header: Mapping[str, Any]) -> None:
 
 
 def _name_error(text: str) -> str | None:
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
-        return "must not contain control characters"
+    if disguised(text):
+        return "must not contain control or direction characters"
     return "must not be blank" if text.isspace() else None
 
 
@@ -131,7 +131,7 @@ def _name(**options: Any) -> Text:
 
 
 def _required_name() -> Text:
-    return _name(required=True, metadata={"pattern": r"^[^\x00-\x1f\x7f]*[^\x00-\x1f\x7f\s][^\x00-\x1f\x7f]*$"})
+    return _name(required=True, metadata={"pattern": rf"^[^{DISGUISE}]*[^{DISGUISE}\s][^{DISGUISE}]*$"})
 
 
 class Submit(BodySchema):
@@ -314,6 +314,9 @@ class TrailItem(Schema):
     factors = fields.Raw(required=True, allow_none=True)
     patch = fields.Raw(required=True, allow_none=True, metadata={"description": "The change made, as RFC 6902."})
     actor = fields.String(required=True, metadata={"description": "Who resumed."})
+    leftOut = fields.Integer(
+        metadata={"description": "How many factors and changes are left out: a trail shows 4 MiB of them."}
+    )
 
 
 class EventDelivery(Schema):

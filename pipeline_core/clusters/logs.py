@@ -14,12 +14,16 @@ from typing import IO
 
 from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
 from pipeline_core.clusters.records import OPEN
+from pipeline_core.common.files import open_regular
 
 FOLLOW_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 DISORDER = timedelta(seconds=2)
 """How far records of one file may be out of order: the output streams of a container are read one after the other."""
 _BLOCK = 64 * 1024
+_LONGEST = 1024 * 1024
+"""More than any record has."""
+_LONGEST_TIME = 40
 _OPEN = OPEN.decode()
 _RECORD = re.compile(rb"[^\n]*?Z(?P<kind>[ +])[^\n]*\n")
 
@@ -53,7 +57,11 @@ def chosen(query: LogQuery, attempts: Iterable[ReplicaAttempt]) -> frozenset[Rep
 
 
 class LogReader:
-    """Reads a log file of records, each time from where it stopped. The file need not exist yet."""
+    """Reads a log file of records, each time from where it stopped. The file need not exist yet.
+
+    On the local cluster a job's processes can replace it by anything: what is no regular file is not there, what is no record
+    is left out.
+    """
 
     def __init__(self, path: Path, source: str) -> None:
         self._path = path
@@ -63,26 +71,27 @@ class LogReader:
     def rest(self) -> Iterator[LogLine]:
         """What came since. No file stays open between blocks: a job may have more logs than a process may open."""
         began: list[str] = []
-        stamp = ""
         while block := self._block():
             self._offset += len(block)
             for record in block.decode("utf-8", "replace").split("\n")[:-1]:
-                stamp, kind, text = _parts(record)
+                if (parts := _parts(record)) is None:
+                    continue
+                moment, kind, text = parts
                 began.append(text)
                 if kind != _OPEN:
-                    yield LogLine(datetime.fromisoformat(stamp), self._source, "".join(began))
+                    yield LogLine(moment, self._source, "".join(began))
                     began = []
         if began:
-            yield LogLine(datetime.fromisoformat(stamp), self._source, "".join(began), open=True)
+            yield LogLine(moment, self._source, "".join(began), open=True)
 
     def skip_to_last(self, count: int) -> None:
         """Leave out all but the last `count` lines that are there now."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 position = file.seek(0, 2)
                 data = b""
                 starts: list[int] = []
-                while position > 0 and len(starts) <= count:
+                while position > 0 and len(starts) <= count and len(data) <= _LONGEST * (count + 1):
                     step = min(max(_BLOCK, len(data)), position)
                     position = file.seek(position - step)
                     data = file.read(step) + data
@@ -95,19 +104,19 @@ class LogReader:
     def skip_to_time(self, moment: datetime) -> None:
         """Leave out what was written before a time, as `place_of` finds it."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 self._offset = place_of(moment, file)
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return
 
     def _block(self) -> bytes:
-        """Whole lines; nothing when no line has ended since."""
+        """Whole lines; nothing when no line has ended since, and after what is longer than any record."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._offset)
                 data = b""
                 while b"\n" not in data:
-                    if not (more := file.read(_BLOCK)):
+                    if not (more := file.read(_BLOCK)) or len(data) > _LONGEST:
                         return b""
                     data += more
         except FileNotFoundError:
@@ -115,10 +124,13 @@ class LogReader:
         return data[: data.rfind(b"\n") + 1]
 
 
-def _parts(record: str) -> tuple[str, str, str]:
-    """Time, separator and text of a record."""
-    place = record.index("Z") + 1
-    return record[:place], record[place : place + 1], record[place + 1 :]
+def _parts(record: str) -> tuple[datetime, str, str] | None:
+    """Time, separator and text of a record; None for what is none."""
+    place = record.find("Z", 0, _LONGEST_TIME) + 1
+    try:
+        return datetime.fromisoformat(record[:place]), record[place : place + 1], record[place + 1 :]
+    except ValueError:
+        return None
 
 
 def time_of(record: bytes) -> datetime:

@@ -1,9 +1,16 @@
-"""Write files atomically and durably. Standard library only: the supervisors of the local cluster import it."""
+"""Write files atomically and durably, and open those that others may have replaced. Standard library only: the supervisors of
+the local cluster import it."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -33,6 +40,21 @@ def write_durably(directory: str, name: str, data: bytes) -> None:
             os.unlink(draft)
         raise
     sync_directory(directory)
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError; FileNotFoundError also for a link, a FIFO, a directory or a device, which
+    is not opened: that could block, or lead elsewhere."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise FileNotFoundError(error.errno, "no regular file", path) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+    return open(fd, "rb")
 
 
 def sync_directory(path: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -56,6 +56,8 @@ def make_engine(url: str, **options: Any) -> Engine:
         # SQLAlchemy takes a plain `postgresql://` for another driver.
         make_url(url).set(drivername="postgresql+psycopg2"),
         json_serializer=to_json,
+        # Else the text of an error, which goes into the log, has the documents and secrets of the statement.
+        hide_parameters=True,
         connect_args={
             "connect_timeout": 3,
             "options": SESSION_OPTIONS,
@@ -75,7 +77,19 @@ def make_engine(url: str, **options: Any) -> Engine:
         },
     )
     _ping_when_idle(engine)
+    _hide_values(engine)
     return engine
+
+
+def _hide_values(engine: Engine) -> None:
+    """Of PostgreSQL's errors keep the first line: the others quote the statement, whose values are in it, and rows."""
+
+    @event.listens_for(engine, "handle_error")
+    def shorten(context: ExceptionContext) -> None:
+        original, error = context.original_exception, context.sqlalchemy_exception
+        if error is not None:
+            original.args = (str(original).partition("\n")[0], *original.args[1:])
+            error.args = (f"({type(original).__module__}.{type(original).__name__}) {original.args[0]}",)
 
 
 def _ping_when_idle(engine: Engine) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
@@ -59,6 +60,13 @@ def template_documents(session: Session) -> dict[str, Mapping[str, Any]]:
         .order_by(TemplateRevision.name, TemplateRevision.revision.desc())
     )
     return {name: document for name, document in session.execute(newest) if document is not None}
+
+
+def templates_version(session: Session) -> tuple[int, datetime | None]:
+    """What changes with each import and deletion of a template: how many revisions there are, and when the last was made."""
+    revisions = select(func.count(), func.max(TemplateRevision.created_at))
+    count, latest = session.execute(revisions).one()
+    return count, latest
 
 
 def catalogue(session: Session, site: Site) -> Catalogue:

@@ -10,10 +10,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import Delivery, Event, TrailRow
 from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
 from pipeline_core.taskset.masking import MASK, masked
+
+MAX_SHOWN_BYTES = 4 * 1024 * 1024
+"""How much of factors and changes the trail of a job shows in all, as compact JSON: a plugin's answer may have 8 MiB."""
 
 # The value of an environment variable by its path: such an operation does not contain the variable's name.
 _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
@@ -23,7 +27,28 @@ def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
     """Every plugin call of a job and every resume, in order. Raises NotFound."""
     visible(session, job_id, actor)
     entries = session.scalars(select(TrailRow).where(TrailRow.job_id == job_id).order_by(TrailRow.id))
-    return [{**views.trail_entry(entry), "patch": masked_patch(entry.patch)} for entry in entries]
+    return bounded([{**views.trail_entry(entry), "patch": masked_patch(entry.patch)} for entry in entries])
+
+
+def bounded(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries with as many factors and changes as fit into MAX_SHOWN_BYTES in all; `leftOut` says how many did not."""
+    left = MAX_SHOWN_BYTES
+    for entry in entries:
+        left_out = 0
+        for name in ("factors", "patch"):
+            whole = entry[name] or []
+            shown = []
+            for item in whole:
+                left -= len(to_json(item).encode("utf-8", "surrogatepass"))
+                if left < 0:
+                    break
+                shown.append(item)
+            if len(shown) < len(whole):
+                entry[name] = shown
+                left_out += len(whole) - len(shown)
+        if left_out:
+            entry["leftOut"] = left_out
+    return entries
 
 
 def events(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:

@@ -36,6 +36,9 @@ CONFIGURATION = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
+    # Statements and rows have documents and secrets in them.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
 }
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 

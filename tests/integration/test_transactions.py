@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 from sqlalchemy import text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DataError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from pipeline_core.database import log_lines, transaction
@@ -53,3 +53,9 @@ def test_a_log_line_is_written_when_its_transaction_has_committed_and_not_otherw
         {"event": "kept", "log_level": "info", "request_id": "r1", "job_id": "j1"},
         {"event": "asked for", "log_level": "info", "request_id": "r2"},
     ]
+
+
+def test_the_text_of_an_error_has_no_values_of_its_statement() -> None:
+    with pytest.raises(DataError) as failed, transaction() as session:
+        session.execute(text("SELECT CAST(:value AS integer), :document"), {"value": "x", "document": "a password"})
+    assert "a password" not in str(failed.value)

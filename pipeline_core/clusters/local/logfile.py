@@ -32,7 +32,7 @@ class LogFile:
     """
 
     def __init__(self, path: str, limit: int = 0) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._limit = limit
         self._full = False
         self._partial = b""

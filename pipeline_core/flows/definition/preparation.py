@@ -30,6 +30,7 @@ from pipeline_core.flows.notation.resources import (
 )
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.settings import settings
+from pipeline_core.taskset.schema import MAX_BYTES
 from pipeline_core.validation.errors import Path, ValidationErrors, join_path
 
 T = TypeVar("T")
@@ -167,6 +168,7 @@ class _TaskReader:
         self.problems, self.path = problems, path
         self.readable: Callable[[str], str | None] = lambda other: None
         self.output_unknown = False
+        self.left = MAX_BYTES
 
     def read(self) -> PreparedTask | None:
         """The prepared task; None after validation errors."""
@@ -215,7 +217,11 @@ class _TaskReader:
         if tasks and self.outputs is None:
             self.output_unknown = True
             return _UNKNOWN_OUTPUT
-        return variables.render(text, self.values, self.outputs)
+        limit = min(self.left, variables.MAX_RENDERED)
+        rendered = variables.render(text, self.values, self.outputs, limit)
+        # All texts of a task go into one TaskSet, so that no more of them has to be filled in than fits into it.
+        self.left -= len(rendered.encode("utf-8", "surrogatepass"))
+        return rendered
 
     def render_all(self, value: Any) -> Any:
         if isinstance(value, str):

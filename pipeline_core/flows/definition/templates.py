@@ -19,7 +19,7 @@ from pipeline_core.flows.notation.mounts import read_mounts
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.fields import FieldReader
-from pipeline_core.validation.texts import shown
+from pipeline_core.validation.texts import disguised, shown
 
 CUSTOMIZE = "customize"
 ALIASES: Mapping[str, str] = MappingProxyType({"自定义镜像": CUSTOMIZE})
@@ -201,7 +201,9 @@ def _template(name: str, raw: dict[str, Any], site: Site, problems: ValidationEr
 
 
 def _name_problem(name: str) -> str | None:
-    return None if _NAME.fullmatch(name) else "must be at most 64 characters without blanks and `/`"
+    if _NAME.fullmatch(name) and not disguised(name):
+        return None
+    return "must be at most 64 characters without blanks, `/`, control and direction characters"
 
 
 def _volume_problem(text: str, site: Site) -> str | None:

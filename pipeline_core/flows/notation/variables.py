@@ -166,19 +166,21 @@ def check(text: str, names: Collection[str]) -> frozenset[str]:
     return frozenset(tasks)
 
 
-def render(text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | None = None) -> str:
+def render(
+    text: str, values: Mapping[str, Any], outputs: Mapping[str, str] | None = None, limit: int = MAX_RENDERED
+) -> str:
     """The text with every `{{ … }}` replaced by its value.
 
     `values` are those of `builtin_values` and of the flow's `global_env`; `outputs` those of tasks, by identity.
-    Raises NotationError for anything that is not allowed, not defined, or too long.
+    Raises NotationError for anything that is not allowed, not defined, or longer than `limit` bytes.
     """
     rendered: list[str] = []
     size = 0
     for part in _parts(text):
         piece = part if isinstance(part, str) else _evaluate(part, values, outputs or {})
         size += len(piece.encode("utf-8", "surrogatepass"))
-        if size > MAX_RENDERED:
-            raise NotationError(f"is longer than {MAX_RENDERED} bytes when its variables are filled in")
+        if size > limit:
+            raise NotationError(f"is longer than {limit} bytes when its variables are filled in")
         rendered.append(piece)
     return "".join(rendered)
 
@@ -355,12 +357,40 @@ class WallClockTime(datetime):
         return super().strftime(_checked_format(format))
 
 
-def _uuid_facade() -> SimpleNamespace:
+class _Facade(SimpleNamespace):
+    """Functions that an expression may call. It has no text of its own: that of Python has addresses of memory in it."""
+
+    def __str__(self) -> str:
+        raise TypeError(f"it has no text; say which of its parts is meant: {', '.join(vars(self))}")
+
+
+class _Function:
+    """A function that an expression may call. It has no text of its own either."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        return self._function(*positional, **named)
+
+    def __str__(self) -> str:
+        raise TypeError("a function has no text; call it, with ( )")
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja2's sandbox, in which functions of facades and values can be called, and not printed."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        value = super().getattr(obj, attribute)
+        return _Function(value) if callable(value) else value
+
+
+def _uuid_facade() -> _Facade:
     """Offers `uuid4()`, whose result has `hex`."""
-    return SimpleNamespace(uuid4=uuid.uuid4)
+    return _Facade(uuid4=uuid.uuid4)
 
 
-def _datetime_facade(timezone: str) -> SimpleNamespace:
+def _datetime_facade(timezone: str) -> _Facade:
     """Offers `datetime.now()`, `datetime.strptime(text, format)` and `timedelta(days=1)`; now is that of `timezone`."""
     zone = ZoneInfo(timezone)
 
@@ -377,7 +407,7 @@ def _datetime_facade(timezone: str) -> SimpleNamespace:
         except ValueError:
             raise _NoValue(f"{shown(text)} is no date of the form {shown(format)}") from None
 
-    return SimpleNamespace(datetime=SimpleNamespace(now=current, strptime=parsed), timedelta=timedelta)
+    return _Facade(datetime=_Facade(now=current, strptime=parsed), timedelta=timedelta)
 
 
 def _checked_format(format: str) -> str:
@@ -386,10 +416,8 @@ def _checked_format(format: str) -> str:
     return format
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, optimized=False, cache_size=0
-    )
+def _environment() -> _Sandbox:
+    environment = _Sandbox(undefined=StrictUndefined, autoescape=False, optimized=False, cache_size=0)
     environment.globals.clear()
     environment.tests.clear()
     environment.filters.clear()

@@ -22,6 +22,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, locks, transaction
+from pipeline_core.database.engine import to_json
 from pipeline_core.database.locks import Lock
 from pipeline_core.database.models import Cleanup, Job, PortLease, TaskAttempt, TaskRunRow, table
 from pipeline_core.database.wakeups import RunDue
@@ -72,7 +73,8 @@ _THIS = (
 )
 _STILL_PENDING = select(_ATTEMPT.c.pending).where(*_THIS).with_for_update()
 _DONE = update(_ATTEMPT).where(*_THIS).values(pending=False)
-_SUBMITTED = _DONE.values(job_id=bindparam("job_id"))
+_SUBMITTED = _DONE.values(job_id=bindparam("job_id"), bytes=bindparam("size"))
+_STORED = select(func.coalesce(func.sum(_ATTEMPT.c.bytes), 0)).where(_ATTEMPT.c.run_id == bindparam("of_run"))
 _NOT_SUBMITTABLE = (WrongParameter, MissingParameter, NotationError)
 
 
@@ -181,12 +183,27 @@ def _submit(session: Session, run_id: str, key: AttemptKey) -> None:
         raise NoFreePorts
     debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
     document = taskset.build(task, template, prepared, run.context, run.global_values, run.site, ports, debug_seconds)
+    size = len(to_json(document).encode("utf-8", "surrogatepass"))
+    _require_room(session, run, key, size)
     job_id = new_job_id(now())
     actor = Actor(name=run.context.runner, request_id=run.request_id)
     store(session, _submission(run, task, document), actor, job_id=job_id, run_id=run_id)
     lease_ports(session, ports, job_id)
-    _mark_done(session, run_id, key, job_id=job_id)
+    _mark_done(session, run_id, key, job_id=job_id, size=size)
     failpoints.reach(Point.TASK_SUBMITTING, key.task)
+
+
+def _require_room(session: Session, run: RunDefinition, key: AttemptKey, size: int) -> None:
+    """Raises NotationError when the jobs of the run's tasks would together take more than PIPELINE_RUN_MAX_BYTES."""
+    limit = settings().run_max_bytes
+    if size * len(run.flow.tasks) * key.attempt <= limit:
+        return
+    stored = session.scalar(_STORED, {"of_run": run.context.id}) or 0
+    if stored + size > limit:
+        raise NotationError(
+            f"has a TaskSet of {size} bytes, for which there is no room: the run's other jobs take {stored} bytes, and together "
+            f"they may take {limit} (PIPELINE_RUN_MAX_BYTES)"
+        )
 
 
 def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> Submission:
@@ -206,10 +223,14 @@ def _submission(run: RunDefinition, task: Task, document: Mapping[str, Any]) -> 
     )
 
 
-def _mark_done(session: Session, run_id: str, key: AttemptKey, job_id: str | None = None) -> None:
-    """The attempt is not pending any more; its job has been submitted if there is a `job_id`."""
+def _mark_done(session: Session, run_id: str, key: AttemptKey, job_id: str | None = None, size: int = 0) -> None:
+    """The attempt is not pending any more; its job, whose TaskSet takes `size` bytes, has been submitted if there is a
+    `job_id`."""
     values = {"of_run": run_id, "of_key": key.task, "of_attempt": key.attempt}
-    session.execute(*((_SUBMITTED, {**values, "job_id": job_id}) if job_id else (_DONE, values)))
+    if job_id:
+        session.execute(_SUBMITTED, {**values, "job_id": job_id, "size": size})
+    else:
+        session.execute(_DONE, values)
 
 
 @again_if_contended

@@ -1,13 +1,14 @@
 """Creating, replacing, importing, exporting and deleting flows. The caller checks privileges.
 
-Every change locks all definitions first, so that changes come one after the other, and then the flow's row, which starting
-a run of it locks too. An actor who may see only its own flows cannot find or replace flows of others.
+Every change locks all definitions, so that changes come one after the other, and then the flow's row, which starting a run of
+it locks too. An actor who may see only its own flows cannot find or replace flows of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy import delete as sql_delete
@@ -23,6 +24,7 @@ from pipeline_core.database.models import Delivery, FlowRow, RunRow
 from pipeline_core.errors import Conflict, Forbidden, WrongParameter
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
+from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import Creators, FlowDefinition
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.notation.names import identity
@@ -30,6 +32,8 @@ from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import schedule_state
 from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
+
+Read = TypeVar("Read")
 
 
 def create(session: Session, raw: object, actor: Actor) -> str:
@@ -68,9 +72,7 @@ def import_document(session: Session, raw: object, actor: Actor) -> dict[str, li
     An existing flow is replaced, as by `replace`; schedules that are new or have changed are paused. Raises
     WrongParameter or MissingParameter with all validation errors; Forbidden for another's flow.
     """
-    lookup.lock_definitions(session)
-    site = Site.of(settings())
-    definitions = documents.read_document(raw, lookup.catalogue(session, site), site, _creators(session, actor))
+    definitions = _read_and_lock(session, actor, partial(documents.read_document, raw))
     rows = _by_key(session, list(definitions))
     for row in rows.values():
         if not actor.sees(row.creator):
@@ -148,18 +150,42 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
 
 
 def _read_entry(session: Session, raw: object, actor: Actor) -> FlowDefinition:
-    lookup.lock_definitions(session)
+    return _read_and_lock(session, actor, partial(documents.read_entry, raw))
+
+
+def _read_and_lock(session: Session, actor: Actor, read: Callable[[Catalogue, Site, Creators], Read]) -> Read:
+    """What `read` makes of a document, with all definitions locked.
+
+    Reading takes as long as the document is large, and others wait for the lock: so it is taken afterwards, and the document
+    is read again only if what it was checked against has changed in between.
+    """
     site = Site.of(settings())
-    return documents.read_entry(raw, lookup.catalogue(session, site), site, _creators(session, actor))
+    version, creators = lookup.templates_version(session), _Creators(session, actor)
+    found = read(lookup.catalogue(session, site), site, creators)
+    lookup.lock_definitions(session)
+    if lookup.templates_version(session) == version and creators.unchanged():
+        return found
+    return read(lookup.catalogue(session, site), site, _Creators(session, actor))
 
 
-def _creators(session: Session, actor: Actor) -> Creators:
+class _Creators:
     """The creator of a stored flow that the actor sees; else the actor."""
 
-    def creator(key: str) -> str:
-        return session.scalar(select(FlowRow.creator).where(FlowRow.key == key, *_visible_to(actor))) or actor.name
+    def __init__(self, session: Session, actor: Actor) -> None:
+        self._session, self._actor = session, actor
+        self._found: dict[str, str] = {}
 
-    return creator
+    def __call__(self, key: str) -> str:
+        self._found[key] = self._read(key)
+        return self._found[key]
+
+    def unchanged(self) -> bool:
+        """Whether all creators that were asked for are the same now."""
+        return all(self._read(key) == creator for key, creator in self._found.items())
+
+    def _read(self, key: str) -> str:
+        query = select(FlowRow.creator).where(FlowRow.key == key, *_visible_to(self._actor))
+        return self._session.scalar(query) or self._actor.name
 
 
 def _lock_visible(session: Session, name: str, actor: Actor) -> FlowRow:

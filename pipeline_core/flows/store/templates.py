@@ -6,7 +6,7 @@ started with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import func, select
@@ -18,7 +18,7 @@ from pipeline_core.auth.audit import Action
 from pipeline_core.common.clock import now
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import FlowRow, TemplateRevision
-from pipeline_core.errors import Conflict, NotFound
+from pipeline_core.errors import Conflict, Forbidden, NotFound
 from pipeline_core.flows.definition.catalogue import BUILT_IN
 from pipeline_core.flows.definition.flow import TEMPLATE_KEYS
 from pipeline_core.flows.definition.templates import ALIASES, canonical_name, read_templates
@@ -34,11 +34,13 @@ SHOWN_FLOWS = 5
 def import_templates(session: Session, raw: object, actor: Actor) -> list[str]:
     """Import the templates of a document `{name: template, …}`, parsed JSON, all of them or none; their names.
 
-    Raises WrongParameter or MissingParameter with all validation errors.
+    Raises WrongParameter or MissingParameter with all validation errors; Forbidden for a template of somebody else's that the
+    actor may not change.
     """
     names = list(read_templates(raw, Site.of(settings())))
     assert isinstance(raw, dict)
     lock_definitions(session)
+    _require_own(session, map(canonical_name, names), actor)
     for name in names:
         _revise(session, canonical_name(name), raw[name], Action.TEMPLATE_IMPORT, actor)
     return names
@@ -61,10 +63,12 @@ def document(session: Session, name: str) -> Mapping[str, Any]:
 def delete(session: Session, name: str, actor: Actor) -> None:
     """Delete an imported template. For a built-in name, the built-in template is restored.
 
-    Raises NotFound; Conflict while a flow uses it, and for one that is built in and was not imported.
+    Raises NotFound; Conflict while a flow uses it, and for one that is built in and was not imported; Forbidden for a template
+    of somebody else's that the actor may not change.
     """
     lock_definitions(session)
     known = canonical_name(name)
+    _require_own(session, [known], actor)
     if known not in template_documents(session):
         if known in BUILT_IN:
             raise Conflict(f"The template {shown(name)} is built in, and nobody has imported another; it stays.")
@@ -73,6 +77,18 @@ def delete(session: Session, name: str, actor: Actor) -> None:
         more = ", …" if len(users) > SHOWN_FLOWS else ""
         raise Conflict(f"The template {shown(name)} is used by {', '.join(users[:SHOWN_FLOWS])}{more}.")
     _revise(session, known, None, Action.TEMPLATE_DELETE, actor)
+
+
+def _require_own(session: Session, names: Iterable[str], actor: Actor) -> None:
+    """Raises Forbidden when an ownOnly actor would change a template that everybody's flows may use already: one that is built
+    in, or of which somebody else has made a revision."""
+    if actor.own_only:
+        theirs = select(TemplateRevision.name).where(TemplateRevision.created_by != actor.name)
+        foreign = BUILT_IN.keys() | set(session.scalars(theirs))
+        if taken := sorted(foreign.intersection(names)):
+            raise Forbidden(
+                f"An ownOnly token changes only templates that it has made: {shown(taken[0])} is of somebody else."
+            )
 
 
 def _revise(session: Session, name: str, document: Any, action: Action, actor: Actor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,13 +14,18 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from pipeline_core.auth.actor import SYSTEM
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import FlowRow, TemplateRevision
+from pipeline_core.flows import lookup
+from pipeline_core.flows.definition import documents
+from pipeline_core.flows.definition.documents import read_entry
 from pipeline_core.flows.definition.flow import dump_document
 from pipeline_core.flows.store import flows as flow_store
 from pipeline_core.flows.store import templates as template_store
 from pipeline_core.settings import Settings
+from tests.waiting import HANG_SECONDS
 
 CASES = Path(__file__).parents[2] / "cases" / "flows"
 FILES = sorted(path.name for path in CASES.glob("case*.json"))
@@ -308,3 +314,50 @@ def test_a_flow_that_was_stored_is_the_document_that_was_sent(admin: Any) -> Non
     with transaction() as session:
         row = session.scalars(select(FlowRow)).one()
     assert (row.key, row.document_key, row.entry, row.id[0]) == ("a", "A", given, "f")
+
+
+def test_an_own_only_token_changes_no_template_of_somebody_else(admin: Any, bearer: Callable[..., Any]) -> None:
+    own = bearer(Privilege.WRITE_FEATURE, forwho="ada", own_only=True)
+    admin.payload("POST", "/v1/templates", json=template("theirs"))
+    for name in ("theirs", "python"):
+        answer = own("POST", "/v1/templates", json={**template("mine"), **template(name, job_template_env="A=1")})
+        assert (answer.status_code, name in answer.json["msg"]) == (403, True)
+        assert own("DELETE", f"/v1/templates/{name}").status_code == 403
+    own.payload("POST", "/v1/templates", json=template("mine"))
+    own.payload("POST", "/v1/templates", json=template("mine", job_template_env="A=1"))
+    own.payload("DELETE", "/v1/templates/mine")
+
+
+def test_a_flow_is_read_before_the_lock_that_others_wait_for(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = threading.Event()
+
+    def reading(*arguments: Any) -> Any:
+        try:
+            return read_entry(*arguments)
+        finally:
+            read.set()
+
+    monkeypatch.setattr(documents, "read_entry", reading)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction() as session:
+            lookup.lock_definitions(session)
+            posted = pool.submit(admin.payload, "POST", "/v1/flows", json=entry("slow"))
+            assert read.wait(HANG_SECONDS)
+        posted.result()
+
+
+def test_a_flow_is_read_again_if_a_template_has_changed_meanwhile(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+
+    def reading(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        found = read_entry(*arguments)
+        if count == 1:
+            with transaction() as session:
+                template_store.import_templates(session, template("t"), SYSTEM)
+        return found
+
+    monkeypatch.setattr(documents, "read_entry", reading)
+    admin.payload("POST", "/v1/flows", json=entry("twice"))
+    assert count == 2

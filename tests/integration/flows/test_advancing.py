@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database.models import JobResult
 from pipeline_core.flows.runs import attempts, control
 from pipeline_core.flows.states import TaskState
+from pipeline_core.settings import settings
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -190,3 +193,15 @@ def test_a_task_that_cannot_be_made_ready_fails_without_another_try(engine: Engi
     assert "names the template" in found["a"].reason
     assert "no output of a task c" in found["b"].reason
     assert engine.jobs(run_id, "a") == engine.jobs(run_id, "b") == []
+
+
+def test_a_run_stores_no_more_tasksets_than_it_may(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = {"args": {"images": "busybox", "command": "true # " + "x" * 10_000}}
+    run_id = begin(store(flow_entry("large", {"a": [], "b": ["a"], "c": ["b"]}, dict.fromkeys("abc", large))))
+    limited = replace(settings(), run_max_bytes=25_000)
+    monkeypatch.setattr(attempts, "settings", lambda: limited)
+    engine.go()
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    engine.turn(run_id, "b", JobState.SUCCEEDED)
+    assert engine.states(run_id) == {"a": "succeeded", "b": "succeeded", "c": "failed"}
+    assert "PIPELINE_RUN_MAX_BYTES" in engine.tasks(run_id)["c"].reason

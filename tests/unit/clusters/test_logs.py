@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -189,3 +190,25 @@ def test_an_open_line_goes_on_where_it_stopped_unless_another_comes_between(
     lines: list[LogLine | None], texts: list[str]
 ) -> None:
     assert list(logs.as_text(lines, lambda line: f"{line.source} | ")) == texts
+
+
+def test_what_a_job_has_put_in_place_of_its_log_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    query = LogQuery(tail=3)
+    path.symlink_to("/etc/hostname")
+    assert list(LogReader(path, "w-0").rest()) == []
+    path.unlink()
+    os.mkfifo(path)
+    reader = LogReader(path, "w-0")
+    reader.skip_to_last(query.tail or 0)
+    reader.skip_to_time(datetime.now(UTC))
+    assert list(reader.rest()) == []
+    path.unlink()
+    stamp = "2026-03-01T12:00:00.000000Z"
+    path.write_bytes(b"no record\nZ\n2026-99-99T12:00:00Z x\n" + f"{stamp} one\n".encode() + b"\xff\n")
+    assert [line.text for line in LogReader(path, "w-0").rest()] == ["one"]
+    reader = LogReader(path, "w-0")
+    reader.skip_to_time(datetime(2026, 3, 1, tzinfo=UTC))
+    assert [line.text for line in reader.rest()] == ["one"]
+    path.write_bytes(b"x" * 3_000_000)
+    assert list(LogReader(path, "w-0").rest()) == []

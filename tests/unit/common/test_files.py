@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.common.files import write_all, write_durably
+from pipeline_core.common.files import open_regular, write_all, write_durably
 
 DATA = bytes(range(256)) * 40
 PACKAGES = ("pipeline_core", "workers", "api", "pipeline_cli", "pipeline_up")
@@ -63,3 +63,15 @@ def test_nothing_else_calls_os_write() -> None:
         if "os.write(" in path.read_text()
     ]
     assert found == ["pipeline_core/common/files.py"], "use write_all: os.write may write less than it is given"
+
+
+def test_only_a_regular_file_is_opened(tmp_path: Path) -> None:
+    regular, link, fifo = tmp_path / "regular", tmp_path / "link", tmp_path / "fifo"
+    regular.write_bytes(DATA)
+    link.symlink_to(regular)
+    os.mkfifo(fifo)
+    with open_regular(regular) as file:
+        assert file.read() == DATA
+    for other in (link, fifo, tmp_path, Path("/dev/null"), tmp_path / "nothing"):
+        with pytest.raises(FileNotFoundError):
+            open_regular(other)

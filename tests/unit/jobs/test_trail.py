@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.jobs.trail import masked_patch
+from pipeline_core.jobs.trail import MAX_SHOWN_BYTES, bounded, masked_patch
 from pipeline_core.taskset.masking import MASK
 
 ENV = {"name": "DB_PASSWORD", "value": "hunter2"}
@@ -40,3 +40,21 @@ def test_what_is_masked_is_a_copy() -> None:
 @pytest.mark.parametrize("patch", [None, [], [{"op": "remove", "path": "/a"}]])
 def test_nothing_to_mask_is_left_as_it_is(patch: Any) -> None:
     assert masked_patch(patch) == patch
+
+
+def test_a_trail_shows_so_much_of_what_plugins_answered_and_how_much_it_leaves_out() -> None:
+    half = {"topic": "t", "advice": "x" * (MAX_SHOWN_BYTES // 2), "reason": ""}
+    small = {"topic": "t", "advice": 1, "reason": ""}
+    change = {"op": "add", "path": "/a", "value": 1}
+    first, second, third, last = bounded(
+        [
+            {"factors": [small, half], "patch": None},
+            {"factors": [small, half, small], "patch": [change]},
+            {"factors": None, "patch": [change]},
+            {"factors": None, "patch": None},
+        ]
+    )
+    assert first == {"factors": [small, half], "patch": None}
+    assert second == {"factors": [small], "patch": [], "leftOut": 3}
+    assert third == {"factors": None, "patch": [], "leftOut": 1}
+    assert last == {"factors": None, "patch": None}

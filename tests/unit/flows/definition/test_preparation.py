@@ -47,8 +47,8 @@ def test_values_of_global_env_are_rendered_once_and_may_be_given() -> None:
 def test_values_that_grow_too_large_for_a_run_are_not_filled_in_to_the_end(
     monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
 ) -> None:
-    text = "A=" + "x" * 60_000 + "\nB={{A}}{{A}}\nC={{B}}{{B}}\n" + "\n".join(f"K{n}={{{{C}}}}{n}" for n in range(150))
-    with pytest.raises(NotationError, match=r"takes more than 33554432 bytes in a run, .*of its 1 tasks, once K68 is"):
+    text = "A=" + "x" * 60_000 + "\nB={{A}}{{A}}\nC={{B}}{{B}}\n" + "\n".join(f"K{n}={{{{C}}}}{n}" for n in range(300))
+    with pytest.raises(NotationError, match=r"takes more than 67108864 bytes in a run, .*of its 1 tasks, once K138 is"):
         global_env_values(flow_of({}, global_env=text), BUILTIN)
     monkeypatch.setenv("PIPELINE_RUN_MAX_BYTES", "40")
     fresh_runtime()
@@ -113,3 +113,15 @@ def test_a_node_selector_must_agree_with_the_model_of_the_gpu() -> None:
     assert prepared(flow, "a").node_selector == {"zone": "a", "gpu-type": "V100"}
     with pytest.raises(WrongParameter, match="gpu-type=T4, and resource_gpu for V100"):
         prepared(flow_of({"node_selector": "gpu-type=T4", "resource_gpu": "1(V100)"}), "a")
+
+
+def test_no_more_of_a_tasks_texts_is_filled_in_than_fits_into_its_taskset() -> None:
+    big = "x" * 60_000
+    lines = "\n".join(f"K{number}={{{{BIG}}}}" for number in range(100))
+    flow = flow_of({"env": lines})
+    with pytest.raises(WrongParameter, match="is longer than") as refused:
+        prepare(flow.tasks["a"], Catalogue().find("customize"), {**BUILTIN, "BIG": big}, {}, "creator", Site())
+    assert "env" in refused.value.errors
+    fits = flow_of({"env": "\n".join(f"K{number}={{{{BIG}}}}" for number in range(15))})
+    values = {**BUILTIN, "BIG": big}
+    assert prepare(fits.tasks["a"], Catalogue().find("customize"), values, {}, "creator", Site()).env["K14"] == big

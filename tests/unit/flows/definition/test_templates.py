@@ -37,6 +37,7 @@ def test_the_templates_of_the_cases_are_read() -> None:
     [
         ({"job_template_name": "other"}, "t.job_template_name"),
         ({"job_template_name": ""}, "t.job_template_name"),
+        ({"job_template_name": "t\u202e"}, "t.job_template_name"),
         ({"nonsense": 1}, "t.nonsense"),
         ({"image_name": ""}, "t.image_name"),
         ({"job_template_command": "sh 'x"}, "t.job_template_command"),

@@ -64,6 +64,27 @@ def test_texts_are_rendered(text: str, rendered: str) -> None:
     assert render(text, VALUES) == rendered
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "uuid",
+        "uuid ~ ''",
+        "uuid | lower",
+        "uuid.uuid4",
+        "uuid.uuid4 | length",
+        "datetime",
+        "datetime.datetime",
+        "datetime.datetime.now",
+        "datetime.timedelta",
+        "datetime.datetime.now().isoformat",
+        "'' ~ datetime.datetime.now().strftime",
+    ],
+)
+def test_what_is_no_value_is_not_printed(expression: str) -> None:
+    with pytest.raises(NotationError, match="has no text"):
+        render(f"{{{{ {expression} }}}}", VALUES)
+
+
 def test_the_usual_uses_of_uuid_and_datetime_work() -> None:
     assert re.fullmatch("[0-9a-f]{4}", render("{{uuid.uuid4().hex[:4]}}", VALUES))
     assert re.fullmatch("[0-9a-f-]{36}", render("{{uuid.uuid4()}}", VALUES))
