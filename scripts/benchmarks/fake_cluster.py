@@ -131,7 +131,7 @@ def _status(phase: str) -> dict[str, Any]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Lists and watches."""
+    """Lists and watches, and grants all rights."""
 
     protocol_version = "HTTP/1.1"
     world: World
@@ -143,14 +143,25 @@ class Handler(BaseHTTPRequestHandler):
             self._watch()
         elif url.path.endswith("/pods"):
             self._list(self.world.pods, query)
-        else:
+        elif url.path.endswith("/configmaps"):
             self._list(self.world.controls, query)
+        else:
+            name = url.path.rpartition("/")[2]
+            self._send(next(one for one in self.world.controls if one["metadata"]["name"] == name))
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._send({"status": {"allowed": True}})
 
     def _list(self, items: list[dict[str, Any]], query: dict[str, list[str]]) -> None:
         start, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["500"])[0])
         more = {"continue": str(start + limit)} if start + limit < len(items) else {}
-        page = {"metadata": {"resourceVersion": str(self.world.version), **more}, "items": items[start : start + limit]}
-        body = json.dumps(page).encode()
+        self._send(
+            {"metadata": {"resourceVersion": str(self.world.version), **more}, "items": items[start : start + limit]}
+        )
+
+    def _send(self, document: dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -40,8 +40,9 @@ INSERT INTO job_documents (job_id, header, submitted, taskset, factors, roles)
 SELECT id, %(header)s, %(job)s, %(job)s, '{}', '{"worker": "succeeded"}' FROM jobs
 """
 _REPLICAS = """
-INSERT INTO replicas (job_id, role, index, attempt, state, reason, diagnostics, container_id, host_ip, pod_name, pod_uid, pod_ip)
-SELECT id, 'worker', 0, 0, 'succeeded', '', '', '', '', '', '', '' FROM jobs
+INSERT INTO replicas (job_id, role, index, job_attempt, attempt, state, reason, diagnostics, container_id, host_ip,
+    pod_name, pod_uid, pod_ip)
+SELECT id, 'worker', 0, 0, 0, 'succeeded', '', '', '', '', '', '', '' FROM jobs
 """
 
 

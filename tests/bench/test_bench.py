@@ -16,6 +16,7 @@ ROWS = {
     "jobs_per_second": {"huey", "worker_processes", "cpu_ms_per_job"},
     "submit_per_second": {"p99_ratio", "latency_ms", "baseline_latency_ms"},
     "launch_latency_ms": {"latency_ms", "baseline_latency_ms"},
+    "launch_ms_20000_ended": {"latency_ms", "baseline_latency_ms"},
     "flow_task_overhead_ms": {"wide", "deep"},
     "watcher_changes_per_second": {"jobs", "pods", "seconds", "cpu_ms_per_change"},
     "watcher_memory_mb_10000_pods": {"jobs", "pods"},
