@@ -4,14 +4,20 @@
 
 All pods of a job are bound to the scheduler `volcano` and to a PodGroup named after the job, so that none starts before all
 can. The fields of a PodGroup: https://volcano.sh/en/docs/podgroup/
+
+An event may never come: the feature was switched off before the job ended, or this process was restarted while it bound a job
+that was stopped meanwhile. So PodGroups of jobs that the cluster does not know are removed after a day.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import logging
 import threading
+import time
 from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flask import Flask, Response, jsonify, request
@@ -26,6 +32,9 @@ DEFAULT_QUEUE = "default"
 FINAL = ("succeeded", "failed", "stopped")
 KIND = {"group": "scheduling.volcano.sh", "version": "v1beta1", "plural": "podgroups"}
 TIMEOUT_SECONDS = 10
+ABANDONED_AFTER = timedelta(days=1)
+"""A job is launched right after it was bound, unless the cluster or all workers are away."""
+SWEEP_SECONDS = 3600.0
 MAX_ENDED = 10_000
 """IDs of ended jobs that are kept."""
 
@@ -39,6 +48,7 @@ class PodGroups:
 
     def __init__(self, api: client.CustomObjectsApi) -> None:
         self._api = api
+        self._core = client.CoreV1Api(api.api_client)
         self._lock = threading.Lock()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -74,6 +84,26 @@ class PodGroups:
             while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
         self._delete(job_id, namespace)
+
+    def remove_abandoned(self, namespace: str, at: datetime) -> None:
+        """Remove the PodGroups that are old and whose jobs have no control ConfigMap, which lives as long as a job's pods."""
+        found: Any = self._api.list_namespaced_custom_object(
+            **KIND, namespace=namespace, label_selector=JOB, _request_timeout=TIMEOUT_SECONDS
+        )
+        for group in found["items"]:
+            job_id = group["metadata"]["labels"][JOB]
+            age = at - datetime.fromisoformat(group["metadata"]["creationTimestamp"])
+            if age > ABANDONED_AFTER and not self._is_launched(job_id, namespace):
+                self._delete(job_id, namespace)
+
+    def _is_launched(self, job_id: str, namespace: str) -> bool:
+        try:
+            self._core.read_namespaced_config_map(f"c-{job_id}-0", namespace, _request_timeout=TIMEOUT_SECONDS)
+        except client.ApiException as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
 
     def _delete(self, job_id: str, namespace: str) -> None:
         try:
@@ -146,6 +176,17 @@ def create_app(groups: PodGroups) -> Flask:
     return app
 
 
+def sweep(groups: PodGroups, namespaces: list[str]) -> None:
+    """Remove abandoned PodGroups every SWEEP_SECONDS, for as long as this process lives."""
+    while True:
+        for namespace in namespaces:
+            try:
+                groups.remove_abandoned(namespace, datetime.now(UTC))
+            except (client.ApiException, HTTPError) as error:
+                logging.warning("PodGroups of %s not swept: %s", namespace, error)
+        time.sleep(SWEEP_SECONDS)
+
+
 def connect(kubeconfig: str) -> client.CustomObjectsApi:
     """The API of the cluster of this file; without one, of the cluster that this process runs in."""
     if kubeconfig:
@@ -159,8 +200,11 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT)
     parser.add_argument("--kubeconfig", default="")
+    parser.add_argument("--namespace", action="append", default=[], help="A namespace of jobs to be swept; repeatable.")
     arguments = parser.parse_args()
-    app = create_app(PodGroups(connect(arguments.kubeconfig)))
+    groups = PodGroups(connect(arguments.kubeconfig))
+    threading.Thread(target=sweep, args=(groups, arguments.namespace), daemon=True).start()
+    app = create_app(groups)
     app.run(arguments.host, arguments.port, threaded=True)
 
 

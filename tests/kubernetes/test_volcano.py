@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 import yaml
 from flask.testing import FlaskClient
 
+from pipeline_core.clusters.base import LaunchRequest
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
+from pipeline_core.clusters.kubernetes.objects import control_configmap
+from pipeline_core.common.clock import now
 from pipeline_core.taskset.additive import binding
 from tests.builders import role, taskset_of
 from tests.waiting import wait_for
@@ -185,3 +189,16 @@ def test_a_queue_that_is_no_name_is_refused(plugin: FlaskClient, namespace: str)
 def test_missing_rights_make_the_plugin_unavailable(plugin: FlaskClient) -> None:
     assert plugin.post("/bind", json=packet("default")).status_code == 503
     assert plugin.post("/hook", json=event("default", "failed")).status_code == 503
+
+
+def test_a_pod_group_that_nobody_deleted_goes_when_it_is_old_and_its_job_is_unknown(
+    api: KubernetesApi, plugin: FlaskClient, groups: Any, namespace: str
+) -> None:
+    for job_id in ("j01", "j02"):
+        plugin.post("/bind", json=packet(namespace, job_id))
+    control = control_configmap(LaunchRequest("j02", namespace, "ada", {}))
+    api.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", body=control)
+    groups.remove_abandoned(namespace, now())
+    assert pod_groups(api, namespace).keys() == {"j01", "j02"}
+    groups.remove_abandoned(namespace, now() + binder.ABANDONED_AFTER + timedelta(seconds=5))
+    assert pod_groups(api, namespace).keys() == {"j02"}
