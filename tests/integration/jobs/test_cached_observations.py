@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
@@ -14,27 +15,31 @@ from pipeline_core.clusters.null import NullCluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
-from pipeline_core.jobs import control, cursor, rollup
+from pipeline_core.jobs import control, cursor, lifecycle, rollup
 from pipeline_core.jobs.submission import submit
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import ClaimedStep, Launched
+from pipeline_core.stages.outcomes import ClaimedStep, Fail, Launched
 from pipeline_core.states import ReplicaState
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
-W, R, S = ReplicaState.WAITING, ReplicaState.RUNNING, ReplicaState.SUCCEEDED
+W, R, S, F = ReplicaState.WAITING, ReplicaState.RUNNING, ReplicaState.SUCCEEDED, ReplicaState.FAILED
 
 
 class WatchingCluster(NullCluster):
-    """Returns the observations in `cached`, and records what was deleted."""
+    """Returns the observations in `cached` and `observed`, and records what was deleted."""
 
     def __init__(self) -> None:
         super().__init__("watching")
         self.cached: dict[str, Observation] = {}
+        self.observed: dict[str, Observation] = {}
         self.deleted: dict[str, Any] = {}
 
     def cached_observation(self, job_id: str) -> Observation | None:
         return self.cached.get(job_id)
+
+    def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
+        return self.observed.get(job_id)
 
     def delete(self, job_id: str, replicas: Any = None) -> bool:
         self.deleted[job_id] = replicas
@@ -65,8 +70,8 @@ def observed(job_id: str, *reports: ReplicaReport, attempt: int = 0, **platform:
     return {job_id: Observation(job_id, attempt, reports, platform)}
 
 
-def launched(*others: dict[str, Any], replicas: int = 2, **role: Any) -> str:
-    """A job whose replicas wait in the cluster."""
+def launching(*others: dict[str, Any], replicas: int = 2, **role: Any) -> tuple[str, ClaimedStep]:
+    """A job whose launch is under way, and its claimed step."""
     container = {"name": "main", "image": "busybox", "command": ["true"]}
     roles = [
         {"name": "worker", "replicas": replicas, "template": {"spec": {"containers": [container]}}, **role},
@@ -79,8 +84,19 @@ def launched(*others: dict[str, Any], replicas: int = 2, **role: Any) -> str:
     job_id = submit(Submit().read(raw), ADMIN)
     claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
     assert isinstance(claim, ClaimedStep)
+    return job_id, claim
+
+
+def finish_launch(claim: ClaimedStep, replicas: int = 2, **platform: Any) -> None:
+    """Write the launch, with all replicas waiting."""
     waiting = tuple(report(index, W) for index in range(replicas))
-    cursor.finish(claim, Launched(observation=Observation(job_id, 0, waiting)))
+    cursor.finish(claim, Launched(observation=Observation(claim.job_id, claim.attempt, waiting, platform)))
+
+
+def launched(*others: dict[str, Any], replicas: int = 2, **role: Any) -> str:
+    """A job whose replicas wait in the cluster."""
+    job_id, claim = launching(*others, replicas=replicas, **role)
+    finish_launch(claim, replicas)
     return job_id
 
 
@@ -151,3 +167,81 @@ def test_unneeded_replicas_of_a_role_with_a_verdict_are_deleted(cluster: Watchin
     rollup.apply_cached_observations([job_id])
     assert job_of(job_id).state == "running", "the other role goes on"
     assert cluster.deleted == {job_id: (ReplicaKey("worker", 1, 0),)}
+
+
+def platform_of(job_id: str) -> Any:
+    with transaction() as session:
+        return session.scalar(select(JobDocument.platform).where(JobDocument.job_id == job_id))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_is_seen_before_the_launch_is_written_counts_when_it_is(cluster: WatchingCluster, cached: bool) -> None:
+    starting, starting_claim = launching()
+    ended, ended_claim = launching()
+    early = observed(starting, report(0, R)) | observed(
+        ended, report(0, S), report(1, S), controlUnit="c", unitResults={"task_finished": 2}
+    )
+    if cached:
+        cluster.cached = early
+        assert rollup.apply_cached_observations([starting, ended]) == []
+    else:
+        cluster.observed = early
+        for job_id in early:
+            rollup.observe(job_id)
+    assert [events_of(one) for one in (starting, ended)] == [["waiting"], ["waiting"]]
+    finish_launch(starting_claim)
+    finish_launch(ended_claim, controlUnit="c", unitResults={})
+    assert events_of(starting) == ["waiting", "running"]
+    assert events_of(ended) == ["waiting", "running", "succeeded"]
+    assert replicas_of(starting) == ["running", "waiting"]
+    assert platform_of(ended)["unitResults"] == {"task_finished": 2}
+
+
+def test_the_next_attempt_of_a_taskset_begins_with_what_was_seen_early_of_it_alone(cluster: WatchingCluster) -> None:
+    job_id = launched()
+    with transaction() as session:
+        job = session.get_one(Job, job_id)
+        session.execute(update(Replica).where(Replica.job_id == job_id).values(state=S))
+        job.attempt, job.stage = 1, Stage.LAUNCH
+        lifecycle.enqueue_step(session, job, Stage.LAUNCH, now())
+        epoch = job.epoch
+    claim = cursor.claim(job_id, epoch, Stage.LAUNCH, "w1")
+    assert isinstance(claim, ClaimedStep)
+    cluster.cached = observed(job_id, report(0, F), attempt=0)
+    rollup.apply_cached_observations([job_id])
+    cluster.cached = observed(job_id, report(1, R), attempt=1)
+    rollup.apply_cached_observations([job_id])
+    finish_launch(claim)
+    assert replicas_of(job_id) == ["waiting", "running"]
+    assert job_of(job_id).state == "running"
+
+
+def test_a_launch_that_fails_leaves_no_replica_running(cluster: WatchingCluster) -> None:
+    job_id, claim = launching()
+    cluster.cached = observed(job_id, report(0, R))
+    rollup.apply_cached_observations([job_id])
+    cursor.finish(claim, Fail(trail=(), reason="The cluster refused the TaskSet."))
+    assert (job_of(job_id).state, replicas_of(job_id)) == ("failed", ["stopped"])
+
+
+def test_an_older_observation_does_not_take_outcomes_back(cluster: WatchingCluster) -> None:
+    job_id = launched()
+    cluster.cached = observed(job_id, report(0, S), controlUnit="c", unitResults={"task_finished": 1})
+    rollup.apply_cached_observations([job_id])
+    cluster.observed = observed(job_id, report(0, R), controlUnit="c", unitResults={})
+    rollup.observe(job_id)
+    assert platform_of(job_id)["unitResults"] == {"task_finished": 1}
+
+
+def test_a_waiting_job_has_the_reason_of_its_replica_until_one_runs(cluster: WatchingCluster) -> None:
+    job_id = launched()
+    waiting = replace(report(1, W), reason="Unschedulable", diagnostics="0/3 nodes are available")
+    cluster.cached = observed(job_id, report(0, W), waiting)
+    rollup.apply_cached_observations([job_id])
+    assert (job_of(job_id).state, job_of(job_id).reason) == (
+        "waiting",
+        "worker-1 waits: Unschedulable: 0/3 nodes are available",
+    )
+    cluster.cached = observed(job_id, report(0, R), waiting)
+    rollup.apply_cached_observations([job_id])
+    assert (job_of(job_id).state, job_of(job_id).reason) == ("running", "")

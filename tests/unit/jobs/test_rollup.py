@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_core.clusters.base import ReplicaKey, ReplicaReport
 from pipeline_core.jobs.replicas import counted
-from pipeline_core.jobs.rollup import Decision, decide, first_failed
+from pipeline_core.jobs.rollup import Decision, decide, first_failed, waiting_reason
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
 from pipeline_core.taskset.rollup import roll_up
@@ -102,3 +102,29 @@ def test_replicas_that_a_decided_role_no_longer_needs_are_deleted_while_the_job_
     found = decision(document, [report(0, S, "ps"), report(1, R, "ps"), report(0, R)])
     assert found.state is None
     assert found.unneeded == (ReplicaKey("ps", 1, 0),)
+
+
+@pytest.mark.parametrize(
+    ("reports", "reason"),
+    [
+        ([], ""),
+        ([report(0, W)], ""),
+        ([report(0, W), report(1, W, reason="ImagePullBackOff")], "worker-1 waits: ImagePullBackOff"),
+        (
+            [report(1, W, reason="Pending"), report(0, W, reason="Unschedulable", diagnostics="no node")],
+            "worker-0 waits: Unschedulable: no node",
+        ),
+        ([report(0, W, reason="Unschedulable"), report(1, R)], ""),
+        ([report(0, S), report(1, W, reason="Unschedulable")], "worker-1 waits: Unschedulable"),
+        ([report(0, F, reason="Error")], ""),
+    ],
+)
+def test_a_job_waits_for_the_reason_of_its_first_waiting_replica_while_none_runs(
+    reports: Sequence[ReplicaReport], reason: str
+) -> None:
+    assert waiting_reason(taskset(replicas=2), reports) == reason
+
+
+def test_the_reason_of_a_waiting_job_has_a_limit() -> None:
+    long = report(0, W, reason="Unschedulable", diagnostics="x" * 10_000)
+    assert len(waiting_reason(taskset(), [long])) < 600
