@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import structlog
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from pipeline_core.clusters.base import Observation, ReplicaKey, ReplicaReport
+from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport, StillEnding
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
@@ -24,6 +25,8 @@ from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import retry_policy
 from pipeline_core.taskset.document import roles as roles_of
 from pipeline_core.taskset.rollup import RollUp, roll_up
+
+log = structlog.get_logger(__name__)
 
 _DOCUMENT = table(JobDocument)
 
@@ -144,8 +147,8 @@ def observe(job_id: str) -> None:
     if unneeded:
         cluster().delete(job_id, unneeded)
     if missing:
-        # The worker that began these replica attempts died before it launched them.
-        cluster().launch(missing)
+        # The worker that began these replica attempts died before it launched them, or earlier ones had not ended yet.
+        _launch_retries(missing)
 
 
 def _is_running(observation: Observation | None) -> bool:
@@ -316,8 +319,16 @@ def retry_replicas(job_id: str) -> None:
     """Launch the replica attempts of a job that are due. Raises ClusterUnavailable, Unavailable."""
     launch = replicas.begin_retries(job_id)
     if launch is not None:
-        cluster().launch(launch)
+        _launch_retries(launch)
         observe(job_id)
+
+
+def _launch_retries(request: LaunchRequest) -> None:
+    """Launch replica attempts. Those whose earlier attempt has not ended yet are launched by a later observation."""
+    try:
+        cluster().launch(request)
+    except StillEnding as error:
+        log.info("retry waits", job_id=request.job_id, reason=error.message)
 
 
 def delete_earlier_replicas(session: Session, job: Job) -> None:

@@ -123,13 +123,22 @@ def test_a_pod_that_somebody_deleted_has_failed_and_is_not_made_again(
     assert kubelet.names() == ["job-worker-0-0-1"]
 
 
-def test_a_job_whose_control_configmap_was_deleted_is_unknown(
-    driver: KubernetesCluster, api: KubernetesApi, make: Any
+def test_a_job_whose_control_configmap_was_deleted_is_known_until_its_pods_are_gone(
+    driver: KubernetesCluster, kubelet: Kubelet, api: KubernetesApi, make: Any
 ) -> None:
     launched = make()
     driver.launch(launched)
+    kubelet.run(POD)
     api.request("DELETE", f"/api/v1/namespaces/{launched.namespace}/configmaps/c-job-0")
+    assert only(driver).state is ReplicaState.RUNNING
+    assert kubelet.pod(POD)["metadata"]["deletionTimestamp"], "it is ended"
+    with pytest.raises(StillEnding):
+        driver.launch(make(attempt=1))
+    assert kubelet.names() == [POD]
+    kubelet.remove(POD)
     assert driver.observe("job") is None
+    driver.launch(make(attempt=1))
+    assert kubelet.names() == ["job-worker-1-0-0"]
 
 
 def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repeat(
@@ -149,6 +158,8 @@ def test_a_control_configmap_that_is_deleted_during_an_observation_makes_it_repe
         patch.setattr(api, "request", request)
         with pytest.raises(ClusterUnavailable):
             driver.observe("job")
+    assert only(driver).state is ReplicaState.FAILED
+    kubelet.remove(POD)
     assert driver.observe("job") is None
 
 

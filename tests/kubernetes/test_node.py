@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from pipeline_core.clusters.kubernetes.api import KubernetesApi
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from tests.installation import Installation
 from tests.kubernetes.apiserver import RunningServer, free_port
 from tests.kubernetes.kubelet import Kubelet
@@ -20,6 +21,7 @@ from tests.kubernetes.runnable import IMAGE
 from tests.kubernetes.world import a_service, taskset, wait_ended
 from tests.waiting import wait_for
 
+GRACE_SECONDS = 6
 PLUGINS = Path(__file__).parents[2] / "examples" / "plugins" / "server.py"
 
 
@@ -84,6 +86,18 @@ def pods_of(kubelet: Kubelet, job_id: str) -> list[str]:
     return [name for name in kubelet.names() if name.startswith(f"{job_id}-")]
 
 
+def running_pods(kubelet: Kubelet, job_id: str) -> tuple[str, ...]:
+    """The job's pods of which a container runs."""
+    found = []
+    for name in pods_of(kubelet, job_id):
+        with suppress(ApiError):
+            # It may be gone by now.
+            statuses = kubelet.pod(name)["status"].get("containerStatuses") or []
+            if any("running" in one["state"] for one in statuses):
+                found.append(name)
+    return tuple(found)
+
+
 @pytest.mark.usefixtures("translator")
 def test_a_tfjob_goes_from_its_submission_to_success(service: Installation, kubelet: Kubelet) -> None:
     step = 'echo "step of $TASKROLE_NAME $TASKROLE_REPLICA_INDEX"; echo "$TF_CONFIG" | grep -c cluster'
@@ -139,3 +153,31 @@ def test_a_restart_of_the_control_plane_changes_nothing(service: Installation, a
     assert job["state"] == "succeeded"
     assert service.events(job_id) == ["waiting", "running", "succeeded"]
     assert [line.rpartition(" ")[2] for line in log_of(service, job_id)] == ["began", "ended"]
+
+
+def test_a_retry_begins_when_the_attempt_before_it_is_gone_and_its_whole_log_is_kept(
+    service: Installation, kubelet: Kubelet, api: KubernetesApi, namespace: str
+) -> None:
+    stubborn = taskset("trap '' TERM; while :; do date +%s; sleep 0.2; done")
+    (role,) = stubborn["spec"]["roles"]
+    role["retryPolicy"] = {"retry": True, "delay": 0, "maxRetryCount": 1}
+    role["template"]["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    job_id = service.submit(stubborn)
+    service.wait_state(job_id, "running")
+    wait_for(lambda: log_of(service, job_id), "its first line")
+    api.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/c-{job_id}-0")
+    deleted = time.time()
+
+    seen: set[tuple[str, ...]] = set()
+
+    def retried() -> bool:
+        assert service.job(job_id)["state"] == "running"
+        seen.add(running_pods(kubelet, job_id))
+        return (f"{job_id}-r0-0-1-0",) in seen
+
+    wait_for(retried, "the retry")
+    assert max(map(len, seen)) == 1, "never side by side"
+    lines = service.ask("GET", f"/v1/job/logs/{job_id}?attempt=0").text.splitlines()
+    assert int(lines[-1]) >= deleted + GRACE_SECONDS - 2, "it wrote to the end of its grace time"
+    service.put(f"/v1/job/stop/{job_id}")
+    assert wait_ended(service, [job_id])[job_id]["state"] == "stopped"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline_core.clusters.kubernetes.api import KubernetesApi
 from tests.installation import Installation
@@ -23,6 +24,7 @@ KILLED = ("watcher", "stages1", "stages2", "housekeeping")
 BLOWS = 20
 """So many processes are killed: a storm is over some time, and what it left behind ends then."""
 PAUSE = (0.5, 2.5)
+TOGETHER = 20
 
 
 @pytest.fixture
@@ -72,6 +74,23 @@ def test_all_jobs_end_correctly_although_workers_and_watchers_are_killed_repeate
     assert len(nodes.uids) == 2 * JOBS
 
 
+def test_the_outcomes_of_jobs_that_end_together_are_all_counted(
+    service: Installation, api: KubernetesApi, namespace: str
+) -> None:
+    with playing(api, namespace) as nodes:
+        nodes.frozen = True
+        jobs = [service.submit(taskset("true", "true")) for _ in range(TOGETHER)]
+        wait_for(lambda: len(nodes.uids) == 2 * TOGETHER, "all pods", progress=lambda: len(nodes.uids))
+        nodes.frozen = False
+        wait_ended(service, jobs)
+    counted = {job_id: service.get(f"/v1/job/detail/{job_id}")["platformSpecificInfo"] for job_id in jobs}
+    assert {job_id: found["unitResults"] for job_id, found in counted.items()} == {
+        job_id: {"task_finished": 2} for job_id in jobs
+    }
+    assert {found["configMapName"] for found in counted.values()} == {f"c-{job_id}-0" for job_id in jobs}
+    assert all(found["configMapUID"] for found in counted.values())
+
+
 def test_an_unavailable_cluster_makes_jobs_wait(
     tmp_path: Path,
     namespace: str,
@@ -112,3 +131,45 @@ def test_an_unavailable_cluster_makes_jobs_wait(
             "stopped",
             "stopped",
         ]
+
+
+def test_refused_credentials_make_jobs_wait_until_there_are_others(
+    tmp_path: Path,
+    namespace: str,
+    kubeconfig: str,
+    api: KubernetesApi,
+    postgres_url: str,
+    migrated_database: str,
+    redis_url: str,
+) -> None:
+    document = yaml.safe_load(Path(kubeconfig).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": "expired"}
+    path = Path(kubeconfig).with_name(f"{namespace}.kubeconfig")
+    path.write_text(yaml.safe_dump(document))
+    with (
+        a_service(tmp_path / "service", namespace, str(path), postgres_url, migrated_database, redis_url) as service,
+        playing(api, namespace),
+    ):
+
+        def problems() -> str:
+            return " ".join(service.get("/v1/status")["problems"])
+
+        def metrics() -> str:
+            return service.ask("GET", "/metrics").text
+
+        refused = "refuses the service's credentials"
+        job_id = service.submit(taskset("true"))
+        wait_for(lambda: refused in service.job(job_id)["reason"], "the launch to be postponed")
+        wait_for(
+            lambda: "cannot be used since" in problems() and refused in problems(), "the problem", progress=problems
+        )
+        assert refused in service.ask("GET", "/readyz").json()["payload"]["cluster"]
+        wait_for(lambda: 'pipeline_cluster_up{cluster="local"} 0.0' in metrics(), "the metric")
+        wait_for(lambda: 'pipeline_cluster_errors_total{error="401"}' in metrics(), "the errors")
+        assert service.job(job_id)["state"] == "waiting"
+        path.write_text(Path(kubeconfig).read_text())
+        assert wait_ended(service, [job_id])[job_id]["state"] == "succeeded"
+        wait_for(lambda: not problems(), "no problem any more", progress=problems)
+        assert "Traceback" not in service.log("watcher")
+    path.unlink()

@@ -106,7 +106,7 @@ def test_a_server_that_stops_ends_the_watch_and_the_next_one_starts_with_all_job
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(*_: Any, **__: Any) -> Any:
-        raise ConnectionRefusedError("nobody listens")
+        raise ConnectionRefusedError(111, "nobody listens")
 
     launch("before")
     names = singly(driver.watch(stop))

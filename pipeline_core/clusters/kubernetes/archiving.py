@@ -7,6 +7,7 @@ the cluster also archives, at intervals, what running containers have written.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ ROUND_PAUSE_SECONDS = 30.0
 """Pause between two rounds over the running containers."""
 REQUESTS_PER_SECOND = 50
 MAX_CONCURRENT = 4
+MOST_FOLLOWED = 64
+"""Containers of pods that are being deleted whose logs are followed at a time; others are collected when they are observed."""
+FLUSH_SECONDS = 1.0
 PIECE_BYTES = 4 * 1024 * 1024
 ARCHIVE_UNAVAILABLE_SECONDS = 24 * 3600.0
 """How long pods that have ended are kept while the archive cannot be used."""
@@ -61,7 +65,9 @@ def store(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
             stored = archive.has(run.job_id, run.log) if number >= 0 and over else True
             if stored and (previous or view.settled or not over):
                 continue
-            lines = _whole(api, archive, run, previous=previous) if container.began else iter(())
+            # Of a container that is gone before its pod, the node may not know any more that it ever began.
+            known = container.began is not None
+            lines = _whole(api, archive, run, previous=previous) if known else archive.lines(run.job_id, run.log)
             first = next(lines, None)
             # An empty log is stored in the end, so that the archive knows of all containers.
             if first is not None or (view.phase_ended and not previous and not stored):
@@ -99,6 +105,42 @@ def store_running(api: KubernetesApi, archive: Archive, pod: Pod) -> None:
     """Store what a pod's running containers have written so far. Raises ClusterUnavailable."""
     for run in _running(pod):
         _add(api, archive, run, _resume_from_archive(archive, run))
+
+
+class EndingLogs:
+    """Follows the logs of containers whose pods are being deleted until they end: nobody can read them after that."""
+
+    def __init__(self, api: KubernetesApi, archive: Archive) -> None:
+        self._api = api
+        self._archive = archive
+        self._lock = threading.Lock()
+        self._followed: set[ContainerRun] = set()
+
+    def follow(self, pod: Pod) -> None:
+        """Follow the running containers of a pod that is being deleted, each in a thread, unless that is being done."""
+        if not pod["metadata"].get("deletionTimestamp"):
+            return
+        for run in _running(pod):
+            with self._lock:
+                if run in self._followed or len(self._followed) >= MOST_FOLLOWED:
+                    continue
+                self._followed.add(run)
+            threading.Thread(target=self._follow, args=(run,), daemon=True, name="ending-log").start()
+
+    def is_following(self, pod: Pod) -> bool:
+        """Whether a container of the pod is being followed: what is in the archive is not all then."""
+        with self._lock:
+            return any(run.uid == pod["metadata"]["uid"] for run in self._followed)
+
+    def _follow(self, run: ContainerRun) -> None:
+        try:
+            resume = _resume_from_archive(self._archive, run)
+            _add(self._api, self._archive, run, resume, follow=True)
+        except ClusterUnavailable as error:
+            log.warning("log of an ending pod broke off", job_id=run.job_id, pod=run.log.pod, error=error.message)
+        finally:
+            with self._lock:
+                self._followed.discard(run)
 
 
 class LogArchiver:
@@ -152,23 +194,37 @@ class LogArchiver:
             resumes[run] = resume
 
 
-def _add(api: KubernetesApi, archive: Archive, run: ContainerRun, resume: Resume) -> None:
-    """Store what was written since `resume`, in pieces."""
-    full = True
-    while full:
-        piece, size, first = [], 0, resume.count
-        for line in resume.new(_log(api, run, resume, ended=False)):
+def _add(api: KubernetesApi, archive: Archive, run: ContainerRun, resume: Resume, *, follow: bool = False) -> None:
+    """Store what was written since `resume`, in pieces. With `follow`, until the run has ended, a piece each second at most."""
+    pieces = _pieces(resume, _log(api, run, resume, ended=follow, follow=follow), FLUSH_SECONDS if follow else None)
+    for first, piece in pieces:
+        archive.add(run.job_id, run.log, first, piece)
+
+
+def _pieces(resume: Resume, lines: Iterator[bytes], seconds: float | None) -> Iterator[tuple[int, list[bytes]]]:
+    """The new lines in pieces of PIECE_BYTES, or of what came in so many seconds, each with the number of its first line.
+
+    What was read before the lines broke off is a piece too.
+    """
+    piece: list[bytes] = []
+    size, first, since = 0, resume.count, time.monotonic()
+    try:
+        for line in resume.new(lines):
             piece.append(line)
             size += len(line)
-            if size >= PIECE_BYTES:
-                break
-        full = size >= PIECE_BYTES
+            if size >= PIECE_BYTES or (seconds is not None and time.monotonic() - since >= seconds):
+                yield first, piece
+                piece, size, first, since = [], 0, resume.count, time.monotonic()
+    except ClusterUnavailable:
         if piece:
-            archive.add(run.job_id, run.log, first, piece)
+            yield first, piece
+        raise
+    if piece:
+        yield first, piece
 
 
 def _resume_from_archive(archive: Archive, run: ContainerRun) -> Resume:
-    resume = Resume()
+    resume = Resume(mark_gaps=True)
     for _ in resume.new(archive.lines(run.job_id, run.log)):
         pass
     return resume
@@ -179,7 +235,7 @@ def _whole(api: KubernetesApi, archive: Archive, run: ContainerRun, *, previous:
 
     When the API server loses its node in the middle of a log, the log seems to end there: so the last line is checked too.
     """
-    resume = Resume()
+    resume = Resume(mark_gaps=True)
     last = b""
     for part in (archive.lines(run.job_id, run.log), _log(api, run, resume, previous=previous)):
         for line in resume.new(part):
@@ -197,12 +253,18 @@ def _place(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _log(
-    api: KubernetesApi, run: ContainerRun, resume: Resume, *, previous: bool = False, ended: bool = True
+    api: KubernetesApi,
+    run: ContainerRun,
+    resume: Resume,
+    *,
+    previous: bool = False,
+    ended: bool = True,
+    follow: bool = False,
 ) -> Iterator[bytes]:
     """The lines from where `resume` is when the first one is taken."""
     since = resume.since
     yield from container_log(
-        api, run.namespace, run.log.pod, run.log.container, previous=previous, since=since, ended=ended
+        api, run.namespace, run.log.pod, run.log.container, previous=previous, since=since, ended=ended, follow=follow
     )
 
 

@@ -195,13 +195,16 @@ class KubernetesAttempt:
 
     # Changing
 
-    def order(self, request: LaunchRequest, maker: objects.PodMaker) -> None:
-        """Make sure that the requested replica attempts have been created, each once.
+    def missing(self, request: LaunchRequest) -> list[ReplicaKey]:
+        """The requested replica attempts that have not been created yet."""
+        forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
+        return [key for key in expected_replicas(request) if key not in forbidden]
+
+    def order(self, missing: Collection[ReplicaKey], maker: objects.PodMaker) -> None:
+        """Make sure that these replica attempts have been created, each once.
 
         Raises ApiError, ForeignObject, StillEnding.
         """
-        forbidden = self.ledger.launched | self.ledger.stopped | self.ledger.ended.keys()
-        missing = [key for key in expected_replicas(request) if key not in forbidden]
         with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
             for _ in pool.map(lambda key: self._create(maker.pod(key)), missing):
                 pass
@@ -332,12 +335,7 @@ class KubernetesAttempt:
             self._delete(pod, grace=0 if step is EndingStep.FORCE else None)
 
     def _delete(self, pod: Json, grace: int | None = None) -> None:
-        """Delete the pod by its UID, so that another pod of the same name is not deleted."""
-        options: Json = {"preconditions": {"uid": pod["metadata"]["uid"]}}
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
-        path = f"{self._path('pods')}/{pod['metadata']['name']}"
-        _ignore_missing(lambda: self._api.request("DELETE", path, body=options))
+        delete_pod(self._api, pod, grace)
 
     def _owns(self, pod: Json) -> bool:
         owners = pod["metadata"].get("ownerReferences") or []
@@ -349,6 +347,16 @@ class KubernetesAttempt:
 
     def _path(self, kind: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}"
+
+
+def delete_pod(api: KubernetesApi, pod: Json, grace: int | None = None) -> None:
+    """Delete the pod by its UID, so that another pod of the same name is not deleted. `grace` is in seconds; None: its own."""
+    metadata = pod["metadata"]
+    options: Json = {"preconditions": {"uid": metadata["uid"]}}
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+    _ignore_missing(lambda: api.request("DELETE", path, body=options))
 
 
 def _first_attempts(taskset: Mapping[str, Any]) -> list[ReplicaKey]:

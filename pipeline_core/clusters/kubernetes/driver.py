@@ -23,10 +23,20 @@ from pipeline_core.clusters.base import (
     ReplicaUsage,
     StillEnding,
 )
-from pipeline_core.clusters.kubernetes import archiving, logs, objects, results, rights, watch
+from pipeline_core.clusters.kubernetes import (
+    archiving,
+    logs,
+    lookup,
+    objects,
+    orphans,
+    results,
+    rights,
+    tombstones,
+    watch,
+)
 from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, connect, refusals
 from pipeline_core.clusters.kubernetes.archive import Archive
-from pipeline_core.clusters.kubernetes.archiving import Archiving, LogArchiver
+from pipeline_core.clusters.kubernetes.archiving import Archiving, EndingLogs, LogArchiver
 from pipeline_core.clusters.kubernetes.attempt import KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import JOB
 from pipeline_core.clusters.kubernetes.pod_rules import WaitLimits
@@ -68,6 +78,7 @@ class KubernetesCluster:
         self._limits = limits
         self._cache = ObservationCache(limits)
         self._changed = ChangedJobs()
+        self._ending_logs = EndingLogs(api, archive)
         self._grace_seconds = grace_seconds
         self._pull_secrets = pull_secrets
         self._archive_wait = archive_wait
@@ -86,7 +97,7 @@ class KubernetesCluster:
             if attempts and attempts[-1].number > request.attempt:
                 return attempts[-1].observe()
             ended = [self._end(earlier, hurry=True) for earlier in attempts if earlier.number < request.attempt]
-            if not all(ended):
+            if not all(ended) or not self._earlier_orphans_ended(request):
                 raise StillEnding(f"attempt {request.attempt - 1} of job {request.job_id} is still ending")
             current = next((one for one in attempts if one.number == request.attempt), None)
             attempt = current or self._create(request, control)
@@ -99,7 +110,11 @@ class KubernetesCluster:
                     grace_seconds=self._grace_seconds,
                     collector_image=self._collector_image,
                 )
-                attempt.order(request, maker)
+                missing = attempt.missing(request)
+                waits_for = self._blocking(request, missing)
+                attempt.order([key for key in missing if key not in waits_for], maker)
+                if waits_for:
+                    raise StillEnding(f"pod {min(waits_for.values())} of an earlier attempt is still ending")
                 attempt.refresh()
                 if attempt.stopped_at is not None:
                     # It was stopped meanwhile, and the process that did so may not have seen all pods.
@@ -109,18 +124,19 @@ class KubernetesCluster:
     def observe(self, job_id: str, *, usage: bool = False) -> Observation | None:
         """Also ends pods of which only sidecars still run, and pods that have exceeded a limit."""
         with refusals(f"looking at job {job_id}"):
-            attempts = self._attempts(job_id)
-            if not attempts:
-                return None
-            self._cache.note_control(attempts[-1].control)
-            found = attempts[-1].observe(self._keep_logs)
-            used = usage_of(self._api, attempts[-1].namespace, job_id) if usage else {}
+            attempt = self._latest(job_id)
+            if attempt is None:
+                return self._observe_orphans(job_id)
+            self._cache.note_control(attempt.control)
+            found = attempt.observe(self._keep_logs)
+            used = usage_of(self._api, attempt.namespace, job_id) if usage else {}
             return replace(found, replicas=tuple(replace(one, usage=used.get(one.pod_name)) for one in found.replicas))
 
     def watch(self, stop: Event) -> Iterator[Collection[str]]:
-        """Also archives the logs of running containers, for as long as it lasts."""
+        """Also archives the logs of running containers and removes old control ConfigMaps, for as long as it lasts."""
         over = Event()
         LogArchiver(self._api, self._archive, self._namespaces, over).start()
+        tombstones.start(self._api, self._namespaces, over)
         try:
             self._changed = ChangedJobs()
             yield from watch.changes(self._api, self._namespaces, self._cache, stop, self._changed)
@@ -150,11 +166,11 @@ class KubernetesCluster:
                 yield from results.read(self._api, attempt, self._limits, self._archive_wait)
 
     def delete(self, job_id: str, replicas: Collection[ReplicaKey] | None = None) -> bool:
-        """The control ConfigMap stays, so that a late launch sees that the job was stopped; `prune` removes it."""
+        """The control ConfigMap stays for a while, so that a late launch sees that the job was stopped: see `tombstones`."""
         with refusals(f"deleting job {job_id}"):
             attempts = self._attempts(job_id)
             if not attempts:
-                return True
+                return self._end_orphans(job_id)
             if replicas is not None:
                 return attempts[-1].stop(replicas)
             for attempt in attempts:
@@ -168,6 +184,8 @@ class KubernetesCluster:
         """Also stores the logs of ended pods: their node may be gone when they are deleted."""
         with refusals(f"ending job {job_id}"):
             attempts = self._attempts(job_id)
+            if not attempts:
+                return self._end_orphans(job_id)
             for attempt in attempts:
                 attempt.mark_stopped()
             ended = [self._end(attempt, keep=attempt is attempts[-1]) for attempt in attempts]
@@ -192,18 +210,51 @@ class KubernetesCluster:
         """The attempts of a job that the cluster has, by number."""
         if not objects.is_job_id(job_id):
             return []
-        for namespace in namespaces or self._namespaces:
-            path = f"/api/v1/namespaces/{namespace}/configmaps"
-            found = [
-                KubernetesAttempt(self._api, control, self._limits)
-                for control in self._api.items(path, f"{objects.JOB}={job_id},{objects.ATTEMPT}")
-            ]
-            if found:
-                return sorted(found, key=lambda attempt: attempt.number)
-        return []
+        found = lookup.controls(self._api, job_id, namespaces or self._namespaces)
+        return [KubernetesAttempt(self._api, control, self._limits) for control in found]
+
+    def _latest(self, job_id: str) -> KubernetesAttempt | None:
+        if not objects.is_job_id(job_id):
+            return None
+        found = lookup.latest_control(self._api, job_id, self._namespaces)
+        return KubernetesAttempt(self._api, found, self._limits) if found else None
+
+    def _observe_orphans(self, job_id: str) -> Observation | None:
+        """The pods of a job without a control ConfigMap, as long as there are any. Also ends them, as the cluster would."""
+        pods = orphans.find(self._api, job_id, self._namespaces) if objects.is_job_id(job_id) else []
+        for pod in pods:
+            self._keep_logs(pod)
+        observation = orphans.observe(pods, job_id, self._limits)
+        orphans.end(self._api, pods)
+        return observation
+
+    def _end_orphans(self, job_id: str) -> bool:
+        pods = orphans.find(self._api, job_id, self._namespaces) if objects.is_job_id(job_id) else []
+        for pod in pods:
+            self._keep_logs(pod)
+        return orphans.end(self._api, pods)
+
+    def _earlier_orphans_ended(self, request: LaunchRequest) -> bool:
+        """Whether no pod of an earlier job attempt runs whose control ConfigMap is gone; ends those that do."""
+        if request.attempt == 0:
+            return True
+        pods = orphans.find(self._api, request.job_id, (request.namespace,))
+        earlier = [pod for pod in pods if orphans.attempt_of(pod) < request.attempt and orphans.runs(pod)]
+        for pod in earlier:
+            self._keep_logs(pod)
+        return orphans.end(self._api, earlier)
+
+    def _blocking(self, request: LaunchRequest, missing: Collection[ReplicaKey]) -> dict[ReplicaKey, str]:
+        """Retries of replicas that have to wait for an earlier attempt that still runs, each with the name of its pod."""
+        if all(key.attempt == 0 for key in missing):
+            return {}
+        pods = orphans.find(self._api, request.job_id, (request.namespace,))
+        return orphans.blocking(pods, request.attempt, missing)
 
     def _create(self, request: LaunchRequest, control: objects.Json) -> KubernetesAttempt:
         path = f"/api/v1/namespaces/{request.namespace}/configmaps"
+        if request.attempt > 0:
+            lookup.note_later_attempt(self._api, request)
         try:
             made = self._api.request("POST", path, body=control)
         except ApiError as error:
@@ -268,9 +319,12 @@ class KubernetesCluster:
         """Store logs that are about to be lost: the cluster keeps only the last run of a restarted container, and none of a
         pod that somebody deletes. What cannot be stored now is stored by the next observation, if it still exists.
         """
+        if self._ending_logs.is_following(pod):
+            return
         try:
             archiving.store(self._api, self._archive, pod)
             archiving.store_running(self._api, self._archive, pod)
+            self._ending_logs.follow(pod)
         except ClusterUnavailable as error:
             log.warning("log not stored", pod=pod["metadata"]["name"], error=error.message)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -12,16 +12,17 @@ from pathlib import Path
 
 from pipeline_core.clusters import logs as merging
 from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, Observation, ReplicaKey
-from pipeline_core.clusters.kubernetes.api import KubernetesApi
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
 from pipeline_core.clusters.kubernetes.archive import Archive, RunLog
 from pipeline_core.clusters.kubernetes.attempt import MAX_CONCURRENT, Json, KubernetesAttempt
 from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
 from pipeline_core.clusters.kubernetes.pod_view import PodContainer, PodView
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
 from pipeline_core.clusters.logs import ReplicaAttempt
-from pipeline_core.common.clock import now
+from pipeline_core.common.clock import now, rfc3339
 
 POLL_SECONDS = 1.0
+UNREACHABLE = "[pipeline: the cluster cannot be reached now, later lines are not shown]"
 
 
 def read(
@@ -116,7 +117,11 @@ class _Sources:
             return False
         self._looked = time.monotonic()
         self._due = True
-        observation = self._observe()
+        try:
+            observation = self._observe()
+        except ClusterUnavailable:
+            # What is stored meanwhile is shown, and the rest when the cluster can be asked again.
+            return False
         if observation is None:
             return True
         running = {
@@ -136,7 +141,7 @@ class _Sources:
 
     def _collect(self) -> None:
         archived = self._archive.runs(self._job_id)
-        attempts = [(attempt, attempt.pods() if not attempt.cleared else {}) for attempt in self._attempts()]
+        attempts = self._attempts_with_pods(stored=bool(archived))
         found = {
             one
             for attempt, pods in attempts
@@ -161,6 +166,22 @@ class _Sources:
             if (number, key) in wanted and log.pod not in live:
                 many = len({one.container for one in archived if one.pod == log.pod}) > 1
                 self._copy(log, key, many, len(archived[log]))
+
+    def _attempts_with_pods(self, *, stored: bool) -> list[tuple[KubernetesAttempt, Mapping[ReplicaKey, Json]]]:
+        """The attempts that the cluster has; none while it cannot be asked, if the archive has something to show."""
+        try:
+            return [(attempt, attempt.pods() if not attempt.cleared else {}) for attempt in self._attempts()]
+        except (ApiError, ClusterUnavailable):
+            if not (stored or self._sources):
+                raise
+            if not self._query.follow:
+                self._add_note(UNREACHABLE)
+            return []
+
+    def _add_note(self, text: str) -> None:
+        """Show a line of the service's own after all others."""
+        source = self._sources.setdefault(("", ""), _Source(self._directory / "note.log", "pipeline"))
+        source.path.write_text(f"{rfc3339(now())} {text}\n")
 
     def _pulls(
         self, attempt: KubernetesAttempt, key: ReplicaKey, pod: Json, archived: Iterable[RunLog]

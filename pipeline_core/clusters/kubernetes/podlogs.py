@@ -12,15 +12,20 @@ from typing import Any
 import urllib3
 
 from pipeline_core.clusters.base import ClusterUnavailable, ReplicaReport
-from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, cause
+from pipeline_core.clusters.kubernetes.api import READ_SECONDS, ApiError, KubernetesApi, cause
 from pipeline_core.clusters.kubernetes.pod_rules import DIAGNOSTICS_BYTES
 from pipeline_core.clusters.kubernetes.pod_view import SETTLING_SECONDS, PodView
 from pipeline_core.common.clock import now
 
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"
 _STAMPED = re.compile(_STAMP + rb" ")
+FOLLOW_READ_SECONDS = 600.0
+"""For how long a container that is followed may write nothing. It is followed while its pod is being deleted."""
 PIECE_BYTES = 16 * 1024
 """The container runtime cuts longer lines into pieces; before Kubernetes 1.27 each piece has its own time."""
+
+
+GAP = b"[pipeline: lines may be missing here, the node began a new file before they were collected]"
 
 
 def container_log(
@@ -33,11 +38,13 @@ def container_log(
     since: str = "",
     tail: int | None = None,
     ended: bool = True,
+    follow: bool = False,
 ) -> Iterator[bytes]:
     """The lines that the cluster still has, each beginning with its time in UTC; none when there is no such log.
 
     `previous` reads the run before the container's last restart, `since` is a time to the second. A last line without a
-    newline is left out unless the run has `ended`: it may not be complete. Raises ClusterUnavailable.
+    newline is left out unless the run has `ended`: it may not be complete. With `follow`, until the run has ended. Raises
+    ClusterUnavailable.
     """
     query: dict[str, Any] = {"container": container, "timestamps": "true"}
     if previous:
@@ -46,9 +53,12 @@ def container_log(
         query["sinceTime"] = since
     if tail is not None:
         query["tailLines"] = tail
+    if follow:
+        query["follow"] = "true"
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+    seconds = FOLLOW_READ_SECONDS if follow else READ_SECONDS
     try:
-        with api.open("GET", path, query, accept="*/*", pauses=()) as response:
+        with api.open("GET", path, query, accept="*/*", pauses=(), read_seconds=seconds) as response:
             for line in _lines(response, ended):
                 # A kubelet that has lost a log answers with a message in its place, which has no time.
                 if _STAMPED.match(line):
@@ -81,10 +91,12 @@ class Resume:
     """The position at which reading a log stopped.
 
     The API server can continue only from a whole second, so it repeats some lines. And the lines of a container's two output
-    streams may be a little out of order, so the next reading starts one second earlier.
+    streams may be a little out of order, so the next reading starts one second earlier. It repeats the last line, unless the
+    node has begun a new file meanwhile: then others may be lost, and with `mark_gaps`, for a single run, a line says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, mark_gaps: bool = False) -> None:
+        self._mark_gaps = mark_gaps
         self.count = 0
         """How many lines were read."""
         self._first = b""
@@ -105,6 +117,7 @@ class Resume:
     def new(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """The lines that were not read before and are not older than the first one read."""
         repeated, since, first = self._seen.copy(), self._since, self._first
+        may_lack_lines = self._mark_gaps and bool(repeated)
         for line in lines:
             stamp = line.partition(b" ")[0]
             # Without the Z, fractions of a second sort as text whatever their length.
@@ -112,9 +125,21 @@ class Resume:
                 continue
             if repeated[stamp]:
                 repeated[stamp] -= 1
+                may_lack_lines = False
                 continue
+            if may_lack_lines and stamp[:-1] > max(self._seen)[:-1]:
+                may_lack_lines = False
+                mark = self._after_last_line()
+                self._take(mark)
+                yield mark + b" " + GAP
             self._take(stamp)
             yield line
+
+    def _after_last_line(self) -> bytes:
+        """A time just after that of the last line: one digit longer, so that no line has it."""
+        last = max(self._seen)
+        text = last.removesuffix(b"Z")
+        return text + (b"" if b"." in text else b".0") + b"1Z"
 
     def _take(self, stamp: bytes) -> None:
         second = stamp[:19]

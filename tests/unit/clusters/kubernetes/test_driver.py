@@ -14,6 +14,7 @@ from pipeline_core.clusters.base import (
     ClusterUnavailable,
     ForeignObject,
     LaunchRequest,
+    LogQuery,
     ReplicaKey,
     ReplicaReport,
     ReplicaUsage,
@@ -273,3 +274,82 @@ def test_a_retry_of_a_replica_keeps_the_others(driver: KubernetesCluster, api: F
     driver.launch(request(replicas=2, keys=(ReplicaKey("worker", 0, 1), ReplicaKey("worker", 1))))
     assert api.names("pods") == ["job-worker-0-0-0", "job-worker-0-0-1", "job-worker-0-1-0"]
     assert found(driver)[0] == ("waiting", "Pending"), "the latest attempt of the replica counts"
+
+
+def orphan(api: FakeApi) -> None:
+    """Somebody deletes the control ConfigMap; the pods are still there."""
+    del api.objects[CONTROL]
+
+
+def test_pods_without_their_control_configmap_are_ended_and_observed_until_they_are_gone(
+    driver: KubernetesCluster, api: FakeApi
+) -> None:
+    driver.launch(request())
+    run(api)
+    orphan(api)
+    assert found(driver) == [("running", "")]
+    assert "deletionTimestamp" in api.objects[POD]["metadata"]
+    end(api, 143, containerStatuses=[{"name": "c0", **ended(143, finished=10)}])
+    assert found(driver) == [("failed", "PodDeleted")]
+    assert api.names("pods") == []
+    assert driver.observe("job") is None
+
+
+def test_the_log_of_such_a_pod_is_kept(driver: KubernetesCluster, api: FakeApi, tmp_path: Path) -> None:
+    driver.launch(request())
+    run(api)
+    api.logs["job-worker-0-0-0"] = "2026-03-01T11:59:58Z last words\n"
+    orphan(api)
+    driver.observe("job")
+    assert [line.text for line in driver.logs("job", LogQuery()) if line] == ["last words"]
+
+
+def test_a_job_without_its_control_configmap_is_deleted_when_its_pods_are_gone(
+    driver: KubernetesCluster, api: FakeApi
+) -> None:
+    driver.launch(request())
+    run(api)
+    orphan(api)
+    assert driver.delete("job") is False
+    del api.objects[POD]
+    assert driver.delete("job") is True
+
+
+def test_no_later_attempt_begins_beside_a_pod_whose_control_configmap_is_gone(
+    driver: KubernetesCluster, api: FakeApi
+) -> None:
+    driver.launch(request())
+    run(api)
+    orphan(api)
+    with pytest.raises(StillEnding):
+        driver.launch(request(attempt=1))
+    assert "deletionTimestamp" in api.objects[POD]["metadata"]
+    assert api.names("pods") == ["job-worker-0-0-0"]
+    del api.objects[POD]
+    driver.launch(request(attempt=1))
+    assert api.names("pods") == ["job-worker-1-0-0"]
+
+
+def test_no_retry_of_a_replica_begins_beside_the_attempt_before_it(driver: KubernetesCluster, api: FakeApi) -> None:
+    driver.launch(request(2))
+    run(api)
+    other = f"{PODS}/job-worker-0-0-1"
+    end(api, 1, other)
+    retries = (ReplicaKey("worker", 0, 1), ReplicaKey("worker", 1, 1))
+    with pytest.raises(StillEnding, match="job-worker-0-0-0"):
+        driver.launch(request(2, keys=retries))
+    assert "job-worker-0-1-0" not in api.names("pods")
+    assert "job-worker-0-1-1" in api.names("pods"), "the other replica's retry does not wait"
+    end(api, 1)
+    driver.launch(request(2, keys=retries))
+    assert "job-worker-0-1-0" in api.names("pods")
+
+
+def test_a_job_is_found_without_a_list_of_control_configmaps(driver: KubernetesCluster, api: FakeApi) -> None:
+    driver.launch(request())
+    run(api)
+    driver.observe("job")
+    list(driver.logs("job", LogQuery()))
+    list(driver.results("job"))
+    driver.delete("job")
+    assert ("GET", CONTROL.rpartition("/")[0]) not in api.requests

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_core.clusters.kubernetes.podlogs import PIECE_BYTES, Resume, utc, whole
+from pipeline_core.clusters.kubernetes.podlogs import GAP, PIECE_BYTES, Resume, utc, whole
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
 
@@ -28,7 +28,7 @@ def since(log: list[bytes], text: str) -> list[bytes]:
 )
 def test_a_log_that_is_read_in_pieces_loses_and_repeats_nothing(quarters: list[int], cuts: list[int]) -> None:
     log = lines(*(f"{quarter // 4:02}.{quarter % 4 * 25:02}" for quarter in quarters))
-    resume = Resume()
+    resume = Resume(mark_gaps=True)
     read: list[bytes] = []
     for cut in [*cuts, len(log)]:
         read += resume.new(since(log[:cut], resume.since))
@@ -45,7 +45,7 @@ def test_lines_that_are_a_little_out_of_order_are_neither_lost_nor_repeated(
     quarters: list[int], cuts: list[int]
 ) -> None:
     log = lines("00", *(f"{quarter // 4:02}.{quarter % 4 * 25:02}" for quarter in quarters))
-    resume = Resume()
+    resume = Resume(mark_gaps=True)
     read: list[bytes] = []
     for cut in [*cuts, len(log)]:
         read += resume.new(since(log[:cut], resume.since))
@@ -84,3 +84,26 @@ def test_a_long_line_is_put_together_from_its_pieces() -> None:
     piece = b"x" * PIECE_BYTES
     assert whole(piece + b"2026-03-01T12:00:00.1Z " + piece + b"2026-03-01T12:00:00.2Z end") == piece * 2 + b"end"
     assert whole(piece + b"2026") == piece + b"2026"
+
+
+def test_lines_that_the_node_has_dropped_between_two_readings_are_marked_once() -> None:
+    log = lines("01.5", "02", "03.1", "04.2", "05")
+    resume = Resume(mark_gaps=True)
+    assert list(resume.new(log[:2])) == log[:2]
+    mark, *rest = resume.new(since(log[3:4], resume.since))
+    assert (mark.endswith(GAP), rest) == (True, log[3:4])
+    assert mark.startswith(b"2026-03-01T12:00:02.01Z "), "its time is just after that of the line before it"
+    assert list(resume.new(since(log[3:], resume.since))) == log[4:]
+    stored = [*log[:2], mark, *log[3:]]
+    again = Resume(mark_gaps=True)
+    assert list(again.new(stored)) == stored
+    assert again.count == resume.count
+    assert list(again.new(since(log[3:], again.since))) == []
+
+
+def test_a_reading_without_new_lines_marks_nothing() -> None:
+    log = lines("01.5", "02")
+    resume = Resume(mark_gaps=True)
+    assert list(resume.new(log)) == log
+    assert list(resume.new([])) == []
+    assert list(resume.new(log[1:])) == []
