@@ -1,7 +1,8 @@
 """Calling plugins over HTTP.
 
 Read in this order: `types` (plugin types and failure policies), `packet` (what is sent: endpoint, body, headers, signature),
-`client` (a call with its attempts), `guard` (limit of calls at a time, circuit breaker, health), `transport` (one HTTP
+`client` (a call with its attempts), `guard` (limit of calls at a time, circuit breaker, health; `guard_scripts` are those
+that Redis runs for it), `transport` (one HTTP
 request within a deadline), `network` (which addresses may be called), `answers` (what each type must answer), `errors` (how a
 call fails).
 

@@ -121,14 +121,18 @@ class PluginClient:
         """The health of the plugin `key`; None while Redis is unavailable."""
         return self._guard.health(key)
 
+    def close(self) -> None:
+        """Let other processes have what this one held of the plugins' calls. Calls may still be made."""
+        self._guard.close()
 
-@part
+
+@part(close=PluginClient.close)
 def client() -> PluginClient:
     """This process's client for the plugins of the stages."""
     return PluginClient.configured(settings(), quick_redis(), outage=outage())
 
 
-@part
+@part(close=PluginClient.close)
 def hook_client() -> PluginClient:
     """This process's client for LifeHooks."""
     return PluginClient.configured(settings(), quick_redis(), settings().hook_concurrency, outage())

@@ -1,18 +1,22 @@
 """The guard of plugin calls: a limit of calls at a time per plugin, and a circuit breaker, so that a slow or failing plugin
 does not hold the workers.
 
-Both are shared by all workers through Redis: one script before an attempt and one after it. While Redis is unavailable,
-calls are made unguarded.
+Both are shared by all workers through Redis, but while all is well a call costs no round trip to it. A process holds a few slots
+of a plugin's bulkhead, and lets its calls use them one after the other; what it has not used for REPORT_SECONDS it gives back. It
+learns the circuit's state when it reports outcomes: together, every REPORT_SECONDS, but each failure at once. So a circuit that
+another process has opened is known after that time. While Redis is unavailable, calls are made unguarded.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from statistics import fmean
@@ -26,6 +30,7 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.common.redis import QUICK_SECONDS, Outage, connect, outage, quick_redis
 from pipeline_core.metrics.totals import Metric, duration_fields
 from pipeline_core.metrics.totals import key as totals_key
+from pipeline_core.plugins import guard_scripts
 from pipeline_core.plugins.errors import (
     AddressRefused,
     BadAnswer,
@@ -40,7 +45,15 @@ from pipeline_core.settings import Settings, settings
 log = structlog.get_logger(__name__)
 
 MARGIN = 10.0
-"""Seconds after an attempt's time-out until it no longer counts: the worker that made it must have died."""
+"""Seconds after a probe's time-out until another may probe: the worker that made it must have died."""
+LEASE_SECONDS = 10.0
+"""How long a process's slots are kept for it after it last reported."""
+REPORT_SECONDS = 0.25
+"""How often a process reports outcomes, renews slots, and gives back those that it has not used."""
+KNOWN_SECONDS = 1.0
+"""How long a closed circuit counts as closed without asking."""
+SPARE_PART = 8
+"""With its calls a process takes one slot more for each so many of the limit."""
 LIMIT_RETRY = 1.0
 """Seconds until the next attempt after the limit was reached."""
 
@@ -100,8 +113,49 @@ class PluginHealth:
         return fmean(times) if times else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """An attempt that ended and is to be reported."""
+
+    attempt: RecentAttempt
+    cause: str
+
+    def arguments(self, now: float) -> tuple[str, str, int, str]:
+        """Its mark, its cause, how many milliseconds ago it ended, and its entry in the list of recent attempts."""
+        entry = json.dumps([self.attempt.at, self.attempt.outcome, self.attempt.seconds])
+        return self.attempt.outcome.mark, self.cause, max(round((now - self.attempt.at) * 1000), 0), entry
+
+
+@dataclass(slots=True)
+class _Share:
+    """What this process knows and holds of one plugin. `lock` is held during its round trips.
+
+    `slots` are kept until `lease_end`, `calls` use them now, and `peak` is how many did at most since the last report. The
+    circuit was closed at `closed_at`, with so many `failures` in a row.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    slots: int = 0
+    lease_end: float = 0.0
+    calls: int = 0
+    peak: int = 0
+    closed_at: float = float("-inf")
+    failures: int = 0
+    ended: list[_Ended] = field(default_factory=list)
+
+    def admits(self, now: float) -> bool:
+        """Whether one more call needs no round trip."""
+        return self.calls < self.slots and now < self.lease_end and now < self.closed_at + KNOWN_SECONDS
+
+    def needs_report(self, now: float) -> bool:
+        """Whether there is something to report, slots to give back, or a lease to renew."""
+        return (
+            bool(self.ended) or self.peak < self.slots or (self.slots > 0 and now > self.lease_end - LEASE_SECONDS / 2)
+        )
+
+
 class Guard:
-    """Admits or refuses attempts, and opens and closes circuits by their outcomes.
+    """Admits or refuses attempts, and opens and closes circuits by their outcomes. Thread-safe.
 
     `redis` should have short time-outs; with None nothing is guarded.
     """
@@ -122,10 +176,15 @@ class Guard:
         self._failures = failures
         self._open_ms = round(open_seconds * 1000)
         self._outage = outage or Outage()
+        self._process = uuid.uuid4().hex
+        self._shares: defaultdict[str, _Share] = defaultdict(_Share)
+        self._reporting: threading.Thread | None = None
+        self._used = threading.Event()
+        self._closed = threading.Event()
         if redis is not None:
-            self._enter = redis.register_script(_ENTER)
-            self._leave = redis.register_script(_LEAVE)
-            self._read = redis.register_script(_READ)
+            self._take = redis.register_script(guard_scripts.TAKE)
+            self._write = redis.register_script(guard_scripts.REPORT)
+            self._read = redis.register_script(guard_scripts.READ)
 
     @classmethod
     def configured(
@@ -153,7 +212,7 @@ class Guard:
     @contextmanager
     def entered(self, key: str, seconds: float) -> Iterator[None]:
         """Guard one attempt of at most `seconds` to call the plugin `key`. Raises ConcurrencyLimit and CircuitOpen."""
-        call = self._enter_call(key, seconds)
+        probe = self._enter_call(key, seconds)
         started = time.monotonic()
         outcome, cause = AttemptOutcome.ABANDONED, ""
         try:
@@ -171,58 +230,144 @@ class Guard:
             outcome, cause = AttemptOutcome.UNAVAILABLE, failure.cause
             raise
         finally:
-            if call:
-                self._leave_call(key, call, RecentAttempt(time.time(), outcome, time.monotonic() - started), cause)
+            if probe is not None:
+                attempt = RecentAttempt(time.time(), outcome, time.monotonic() - started)
+                self._leave_call(key, probe, _Ended(attempt, cause))
 
     def health(self, key: str) -> PluginHealth | None:
-        """The health of the plugin `key`; None while Redis is unavailable."""
+        """The health of the plugin `key`, after what this process has to report of it; None while Redis is unavailable."""
         if self._redis is None or self._outage.present:
             return None
+        share = self._shares.get(key)
+        if share:
+            with share.lock:
+                self._report(key, share, share.slots)
         try:
-            found = self._read(keys=self._keys(key), args=[self._open_ms])
+            found = self._read(keys=self._keys(key)[:3], args=[self._open_ms])
         except RedisError as error:
             self._pause_redis(error)
             return None
         circuit, calls, failures, cause, recent = found
         return PluginHealth(Circuit(_text(circuit)), calls, failures, _text(cause), tuple(map(_recent_attempt, recent)))
 
+    def close(self) -> None:
+        """Report what is to be reported, and give all slots back that are not in use."""
+        self._closed.set()
+        self._used.set()
+        for key, share in list(self._shares.items()):
+            with share.lock:
+                self._report(key, share, share.calls)
+
     def _enter_call(self, key: str, seconds: float) -> str | None:
-        """The attempt's ID; None while Redis is unavailable."""
+        """Admit a call: the ID of a probe, or "" for another call; None while Redis is unavailable.
+
+        Raises ConcurrencyLimit and CircuitOpen.
+        """
         if self._redis is None or self._outage.present:
             return None
-        call = uuid.uuid4().hex
+        share = self._share(key)
+        with share.lock:
+            if self._outage.present:
+                return None
+            probe = "" if share.admits(time.monotonic()) else self._take_slots(key, share, seconds)
+            if probe is not None:
+                share.calls += 1
+                share.peak = max(share.peak, share.calls)
+        self._start_reporting()
+        return probe
+
+    def _take_slots(self, key: str, share: _Share, seconds: float) -> str | None:
+        """Make sure that this process holds a slot for one more call. Returns what `_enter_call` does."""
+        probe, calls, moment = uuid.uuid4().hex, share.calls + 1, time.monotonic()
+        wanted = max(share.slots, calls + self._concurrency // SPARE_PART)
         span = round((seconds + MARGIN) * 1000)
+        lease = round(LEASE_SECONDS * 1000)
+        arguments: list[str | int] = [self._process, calls, wanted, self._concurrency]
+        arguments += [lease, probe, span, self._open_ms]
         try:
-            answer, wait, cause = self._enter(keys=self._keys(key), args=[call, self._concurrency, span, self._open_ms])
+            answer, number, cause, slots = self._take(keys=self._keys(key)[:3], args=arguments)
         except RedisError as error:
             self._pause_redis(error)
             return None
         match _text(answer):
             case "open":
-                raise CircuitOpen(f"it is left alone for a while after: {_text(cause)}", retry_after=wait / 1000)
+                raise CircuitOpen(f"it is left alone for a while after: {_text(cause)}", retry_after=number / 1000)
             case "full":
                 raise ConcurrencyLimit(
                     f"{self._concurrency} calls of it are under way already", retry_after=LIMIT_RETRY
                 )
-        return call
+            case "probe":
+                share.slots, share.lease_end = slots, moment + LEASE_SECONDS
+                return probe
+        share.slots, share.lease_end = slots, moment + LEASE_SECONDS
+        share.closed_at, share.failures = moment, number
+        return ""
 
-    def _leave_call(self, key: str, call: str, attempt: RecentAttempt, cause: str) -> None:
-        entry = json.dumps([attempt.at, attempt.outcome, attempt.seconds])
-        added = [part for pair in duration_fields((key, attempt.outcome), attempt.seconds) for part in pair]
+    def _leave_call(self, key: str, probe: str, ended: _Ended) -> None:
+        share = self._share(key)
+        with share.lock:
+            share.calls -= 1
+            share.ended.append(ended)
+            mark = ended.attempt.outcome.mark
+            if probe or mark == "down" or (mark == "up" and share.failures):
+                self._report(key, share, share.slots, probe)
+        self._used.set()
+
+    def _report(self, key: str, share: _Share, slots: int, probe: str = "") -> None:
+        """Report what has ended, keep so many slots, and learn the circuit's state. Call this with the share's lock."""
+        ended, share.ended = share.ended, []
+        if self._redis is None or self._outage.present:
+            return
+        added: Counter[str] = Counter()
+        for each in ended:
+            for name, by in duration_fields((key, each.attempt.outcome), each.attempt.seconds):
+                added[name] += by
+        moment = time.monotonic()
+        lease = round(LEASE_SECONDS * 1000)
+        arguments: list[str | int] = [self._process, slots, share.calls, lease, probe, self._failures, len(ended)]
+        arguments += [argument for each in ended for argument in each.arguments(time.time())]
+        arguments += [argument for pair in added.items() for argument in pair]
         try:
-            change = self._leave(
-                keys=[*self._keys(key), totals_key(self._prefix, Metric.PLUGIN_CALL_SECONDS)],
-                args=[call, attempt.outcome.mark, self._failures, entry, cause, *added],
-            )
+            change, opened, failures = self._write(keys=self._keys(key), args=arguments)
         except RedisError as error:
             self._pause_redis(error)
             return
+        share.slots, share.peak, share.lease_end = slots, share.calls, moment + LEASE_SECONDS
+        share.closed_at, share.failures = float("-inf") if opened else moment, failures
         if change:
+            cause = next((each.cause for each in reversed(ended) if each.cause), "")
             log.warning("plugin circuit changed", plugin=key, circuit=_text(change), cause=cause)
+
+    def _share(self, key: str) -> _Share:
+        share = self._shares.get(key)
+        return share if share is not None else self._shares.setdefault(key, _Share())
+
+    def _start_reporting(self) -> None:
+        self._used.set()
+        if self._reporting is None and not self._closed.is_set():
+            self._reporting = threading.Thread(target=self._keep_reporting, name="plugin-guard", daemon=True)
+            self._reporting.start()
+
+    def _keep_reporting(self) -> None:
+        while not self._closed.wait(REPORT_SECONDS):
+            self._used.wait()
+            self._used.clear()
+            if self._report_all():
+                self._used.set()
+
+    def _report_all(self) -> bool:
+        """Report what there is to report of all plugins. Returns whether this process holds slots."""
+        held = False
+        for key, share in list(self._shares.items()):
+            with share.lock:
+                if share.needs_report(time.monotonic()):
+                    self._report(key, share, max(share.peak, share.calls))
+                held = held or share.slots > 0
+        return held
 
     def _keys(self, key: str) -> list[str]:
         stem = f"{self._prefix}plugin:{key}:"
-        return [f"{stem}calls", f"{stem}circuit", f"{stem}recent"]
+        return [f"{stem}slots", f"{stem}circuit", f"{stem}recent", totals_key(self._prefix, Metric.PLUGIN_CALL_SECONDS)]
 
     def _pause_redis(self, error: RedisError) -> None:
         self._outage.begin("plugin calls are unguarded", error)
@@ -272,77 +417,3 @@ def health_json(found: PluginHealth) -> dict[str, Any]:
 @part
 def _guard() -> Guard:
     return Guard.configured(settings(), quick_redis(), outage=outage())
-
-
-# Lua scripts, which Redis runs one at a time. For each plugin Redis holds the calls in progress (a sorted set of their IDs by
-# the time at which they count as lost), the circuit (a hash: `failures` in a row, `cause` of the last, when it was `opened`,
-# and the `probe` that may pass although it is open, with `probe_until`), and the recent attempts (a list): KEYS 1, 2 and 3.
-# KEYS 4 is the hash of all plugins' totals (`pipeline_core.metrics.totals`). Times are Redis's own, in milliseconds.
-_NOW = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
-
-_ENTER = (
-    _NOW
-    + """
-local call, limit, span, open = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local circuit = redis.call('HMGET', KEYS[2], 'opened', 'probe_until', 'cause')
-local opened, probed, cause = tonumber(circuit[1]), tonumber(circuit[2]), circuit[3] or ''
-if opened then
-  if now < opened + open then return {'open', opened + open - now, cause} end
-  if probed and now < probed then return {'open', math.min(open, probed - now), cause} end
-end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if redis.call('ZCARD', KEYS[1]) >= limit then return {'full', 0, ''} end
-if opened then redis.call('HSET', KEYS[2], 'probe', call, 'probe_until', now + span) end
-redis.call('ZADD', KEYS[1], now + span, call)
-if redis.call('PTTL', KEYS[1]) < span then redis.call('PEXPIRE', KEYS[1], span) end
-return {'in', 0, ''}
-"""
-)
-"""Before an attempt. Arguments: id, limit, longest time, open time. Returns `in`, `full` or `open`, the wait, the cause."""
-
-_LEAVE = (
-    _NOW
-    + """
-local call, mark, threshold, entry, cause = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
-redis.call('ZREM', KEYS[1], call)
-redis.call('LPUSH', KEYS[3], entry)
-redis.call('LTRIM', KEYS[3], 0, 19)
-redis.call('EXPIRE', KEYS[3], 86400)
-for index = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[4], ARGV[index], ARGV[index + 1]) end
-redis.call('EXPIRE', KEYS[4], 2592000)
-local circuit = redis.call('HMGET', KEYS[2], 'opened', 'probe')
-local opened, probing = circuit[1], circuit[2] == call
-if mark == 'up' then
-  redis.call('DEL', KEYS[2])
-  return opened and 'closed' or ''
-end
-if probing then redis.call('HDEL', KEYS[2], 'probe', 'probe_until') end
-if mark ~= 'down' then return '' end
-local failures = redis.call('HINCRBY', KEYS[2], 'failures', 1)
-redis.call('HSET', KEYS[2], 'cause', cause)
-redis.call('EXPIRE', KEYS[2], 86400)
-if probing or (not opened and failures >= threshold) then
-  redis.call('HSET', KEYS[2], 'opened', now)
-  return 'open'
-end
-return ''
-"""
-)
-"""After an attempt. Arguments: id, mark (`up`, `down`, `unknown`), threshold, entry, cause, then pairs of a total's field and
-what is added to it. Returns the new state of the circuit; empty when it did not change."""
-
-_READ = (
-    _NOW
-    + """
-local circuit = redis.call('HMGET', KEYS[2], 'opened', 'failures', 'cause')
-local opened = tonumber(circuit[1])
-local state = 'closed'
-if opened then state = now < opened + tonumber(ARGV[1]) and 'open' or 'half-open' end
-return {state, redis.call('ZCOUNT', KEYS[1], now, '+inf'), tonumber(circuit[2]) or 0, circuit[3] or '',
-  redis.call('LRANGE', KEYS[3], 0, -1)}
-"""
-)
-"""For display. Argument: open time. Returns the circuit, calls in progress, failures in a row, cause, recent entries."""

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from pipeline_core.hooks import woken
 from pipeline_core.hooks.drain import Drain
 from pipeline_core.hooks.places import Places
+from pipeline_core.plugins.client import hook_client
 from pipeline_core.runtime import give, part
 from pipeline_core.settings import settings
 from workers.app import app
@@ -52,6 +53,7 @@ class WorkerDrain(bootsteps.StartStopStep):
 
     def stop(self, parent: Any) -> None:
         drain().stop()
+        hook_client().close()
 
 
 app.steps["worker"].add(WorkerDrain)
