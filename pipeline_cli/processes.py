@@ -46,6 +46,17 @@ def _check_cluster() -> None:
         raise click.UsageError(error.message) from error
 
 
+def _check_password() -> None:
+    """End with exit code 2 when the API must not serve: nobody could log in as the admin, or everybody could."""
+    # Imported here since it loads Flask, which workers do not need.
+    from api.app import check_startup
+
+    try:
+        check_startup()
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
+
+
 def _become(command: list[str]) -> None:
     os.execv(command[0], command)
 
@@ -78,6 +89,7 @@ def api(bind: str) -> None:
     """Run the REST API."""
     followers = _checked_settings().log_followers
     _check_cluster()
+    _check_password()
     _become(processes.api(bind, log_followers=followers))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from environs import Env, EnvError
 
@@ -73,23 +74,36 @@ def _integer(env: Env, name: str) -> int:
     return int(env.int(name))
 
 
-def _count(env: Env, name: str) -> int:
-    number = _integer(env, name)
-    if number < 0:
-        raise EnvError(f"{number} is less than 0")
-    return number
-
-
 def _number(env: Env, name: str) -> float:
     return float(env.float(name))
 
 
-def _text(env: Env, name: str) -> str:
-    return str(env.str(name))
-
-
 def _boolean(env: Env, name: str) -> bool:
     return bool(env.bool(name))
+
+
+def _named(form: str) -> Parser:
+    """A text that is meant as what `form` says."""
+
+    def parse(env: Env, name: str) -> str:
+        return str(env.str(name))
+
+    parse.__doc__ = form
+    return parse
+
+
+def _url(*schemes: str) -> Parser:
+    """A URL with one of these schemes. It may hold a password, so errors do not show it."""
+    begins = " or ".join(f"`{scheme}:`" for scheme in schemes)
+
+    def parse(env: Env, name: str) -> str:
+        text = str(env.str(name))
+        if urlsplit(text).scheme not in schemes:
+            raise EnvError(f"is no URL that begins with {begins}")
+        return text
+
+    parse.__doc__ = f"a URL that begins with {begins}"
+    return parse
 
 
 def _choice(*choices: str) -> Parser:
@@ -111,9 +125,7 @@ FORMS: Mapping[Parser, str] = {
     _path: "a path",
     _keys: "keys, separated by commas",
     _integer: "a whole number",
-    _count: "a whole number, 0 or more",
     _number: "a number",
-    _text: "a text",
     _boolean: "`true` or `false` (also `1`, `0`, `yes`, `no`, `on`, `off`)",
 }
 """What values each parser accepts, for the documentation."""
@@ -122,11 +134,16 @@ FORMS: Mapping[Parser, str] = {
 def accepted(setting: Field[Any]) -> str:
     """What values the setting accepts, as a phrase."""
     parse = setting.metadata["parse"]
-    return FORMS.get(parse) or str(parse.__doc__)
+    form = FORMS.get(parse) or str(parse.__doc__)
+    return f"{form}, {setting.metadata['least']} or more" if parse in NUMBERS else form
 
 
-def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "doc": doc, "unit": unit, "secret": secret})
+NUMBERS = (_integer, _number)
+
+
+def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: bool = False, least: int = 0) -> Any:
+    """`least` is the least value of a number."""
+    return field(default=default, metadata={"parse": parse, "doc": doc, "unit": unit, "secret": secret, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +161,10 @@ class ServiceSettings:
         secret=True,
     )
     admin_password: str = _setting(
-        _text, "", "The admin's password; counts only while none is stored in the database.", secret=True
+        _named("8 to 128 printable ASCII characters, not 24 letters and digits"),
+        "",
+        "The admin's password; counts only while none is stored in the database.",
+        secret=True,
     )
     development: bool = _setting(
         _boolean,
@@ -156,7 +176,7 @@ class ServiceSettings:
     )
     projects: tuple[str, ...] = _setting(_words, ("public",), "Projects, comma-separated, that flows may name.")
     public_url: str = _setting(
-        _text,
+        _url("http", "https"),
         "",
         "The service's URL for users, as `https://pipeline.example`: alerts link to runs there.",
     )
@@ -167,7 +187,7 @@ class DatabaseSettings:
     """PostgreSQL."""
 
     database_url: str = _setting(
-        _text,
+        _url("postgresql", "postgresql+psycopg2"),
         "",
         "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
         secret=True,
@@ -177,6 +197,7 @@ class DatabaseSettings:
         16,
         "Connections to PostgreSQL that each process opens at most, and keeps. A thread needs one only during a transaction.",
         unit="connections",
+        least=1,
     )
 
 
@@ -185,13 +206,13 @@ class RedisSettings:
     """Redis, which carries the messages between processes."""
 
     redis_url: str = _setting(
-        _text,
+        _url("redis", "rediss"),
         "",
         "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`; its `maxmemory-policy` must be "
         "`noeviction`. `pipeline up` starts its own when this is empty.",
         secret=True,
     )
-    redis_prefix: str = _setting(_text, "pipeline:", "What every key in Redis begins with.")
+    redis_prefix: str = _setting(_named("any text"), "pipeline:", "What every key in Redis begins with.")
     wake_after_seconds: float = _setting(
         _number, 10.0, "A step that was published and not claimed for so long is published again.", unit="s"
     )
@@ -216,6 +237,7 @@ class ApiSettings:
         "Connections that one API process keeps open. One more closes the one that has waited longest for its client, of "
         "the address that has most of these.",
         unit="connections",
+        least=1,
     )
     api_connections_per_address: int = _setting(
         _integer,
@@ -223,6 +245,7 @@ class ApiSettings:
         "Connections of one address (of IPv6: a /64) that one API process keeps open. One more closes the one of that "
         "address that has waited longest for its client. Without effect behind trusted proxies, whose address all have.",
         unit="connections",
+        least=1,
     )
     request_head_seconds: float = _setting(
         _number, 10.0, "How long a client may take to send a request's line and headers.", unit="s"
@@ -236,6 +259,7 @@ class ApiSettings:
         "Requests with an invalid token that each API process accepts from one address within a minute. Beyond, it refuses "
         "tokens with which it has not served a request before.",
         unit="requests",
+        least=1,
     )
     trusted_proxies: int = _setting(
         _integer, 0, "How many proxies in front of the API set `X-Forwarded-*`.", unit="proxies"
@@ -250,13 +274,14 @@ class StageSettings:
         _number, 120.0, "How long all plugin calls of a stage together may take, with all attempts.", unit="s"
     )
     stage_threads: int = _setting(
-        _integer, 64, "How many steps each process of a stage worker runs at a time.", unit="threads"
+        _integer, 64, "How many steps each process of a stage worker runs at a time.", unit="threads", least=1
     )
     lease_seconds: float = _setting(
         _number,
         10.0,
         "How long a worker holds a step without renewing its lease. It renews the lease three times in that time.",
         unit="s",
+        least=1,
     )
     max_claims: int = _setting(
         _integer,
@@ -264,6 +289,7 @@ class StageSettings:
         "The job fails when a stage was claimed so many times and its worker died each time before the stage was finished. At "
         "least the last time it is tried alone, in a process of its own.",
         unit="claims",
+        least=2,
     )
     reconcile_seconds: float = _setting(
         _number, 30.0, "A launched job whose last observation is older than this is observed again.", unit="s"
@@ -338,13 +364,21 @@ class AlertSettings:
     """Alerts about runs of flows."""
 
     alert_url: str = _setting(
-        _text,
+        _url("http", "https"),
         "",
         "Where alerts about changes of the states of runs are sent, for flows that ask for them. Empty: nowhere.",
     )
-    alert_authorization: str = _setting(_text, "", "What alerts carry in the header `Authorization`.", secret=True)
+    alert_authorization: str = _setting(
+        _named("the value of a header, such as `Bearer …`"),
+        "",
+        "What alerts carry in the header `Authorization`.",
+        secret=True,
+    )
     alert_signing_secret: str = _setting(
-        _text, "", "What alerts are signed with (`whsec_` and base64), as calls of plugins are.", secret=True
+        _named("`whsec_` and base64"),
+        "",
+        "What alerts are signed with (`whsec_` and base64), as calls of plugins are.",
+        secret=True,
     )
 
 
@@ -364,7 +398,11 @@ class FlowSettings:
         "Kubernetes resources for a share of a GPU, as a JSON object: `cores` (requested in percent of a card) and "
         "`memory` (in percent too, or in parts of `memory_per_card`). Empty: no shares.",
     )
-    rdma_resource: str = _setting(_text, "", "Kubernetes resource of an RDMA device. Empty: tasks may request none.")
+    rdma_resource: str = _setting(
+        _named("the name of a resource, such as `rdma/hca`"),
+        "",
+        "Kubernetes resource of an RDMA device. Empty: tasks may request none.",
+    )
     mount_secrets: tuple[str, ...] = _setting(_words, (), "Secrets, comma-separated, that tasks of flows may mount.")
     host_ports: str = _setting(
         _ports,
@@ -380,7 +418,7 @@ class FlowSettings:
         unit="bytes",
     )
     debug_seconds: int = _setting(
-        _integer, 3600, "How long the pod runs that a debug run starts in place of the task.", unit="s"
+        _integer, 3600, "How long the pod runs that a debug run starts in place of the task.", unit="s", least=1
     )
 
 
@@ -393,7 +431,7 @@ class ClusterSettings:
         "local",
         "Where jobs run: `local` (processes on this machine), `kubernetes`, or `null` (reports success at once).",
     )
-    cluster_name: str = _setting(_text, "local", "The cluster's name in a job's detail.")
+    cluster_name: str = _setting(_named("a name"), "local", "The cluster's name in a job's detail.")
     stop_grace_seconds: float = _setting(
         _number,
         10.0,
@@ -407,11 +445,13 @@ class KubernetesSettings:
     """The driver `kubernetes`."""
 
     kubeconfig: str = _setting(
-        _text,
+        _named("a path"),
         "",
         "Kubeconfig file of the cluster that jobs run in. Empty: the cluster that the service itself runs in.",
     )
-    kube_context: str = _setting(_text, "", "The context of that file. Empty: its current one.")
+    kube_context: str = _setting(
+        _named("the name of a context"), "", "The context of that file. Empty: its current one."
+    )
     image_pull_secrets: tuple[str, ...] = _setting(
         _words,
         (),
@@ -428,7 +468,7 @@ class KubernetesSettings:
         _number, 604800.0, "How long a pod may wait for a node until it has failed.", unit="s"
     )
     archive_url: str = _setting(
-        _text,
+        _named("a directory, or a URL for fsspec"),
         "",
         "Where logs of deleted pods are stored, as a URL for fsspec: a directory, `s3://bucket/path`… Empty: `archive` in "
         "the data directory.",
@@ -448,7 +488,7 @@ class KubernetesSettings:
         unit="s",
     )
     collector_image: str = _setting(
-        _text,
+        _named("an image"),
         "",
         "Image of the container that collects a task's metrics on Kubernetes. Empty: none are collected there.",
     )
@@ -459,7 +499,7 @@ class LocalSettings:
     """The driver `local`."""
 
     local_slots: int = _setting(
-        _count,
+        _integer,
         32,
         "How many replicas the local cluster runs at a time; the others wait. 0: no limit.",
         unit="replicas",
@@ -484,7 +524,7 @@ class OperationSettings:
         unit="days",
     )
     log_limit_bytes: int = _setting(
-        _count,
+        _integer,
         1024**3,
         "How much is kept of what one run of a container writes to its log; a sentence in the log says where it was cut. 0: "
         "no limit.",
@@ -494,13 +534,13 @@ class OperationSettings:
         _boolean, False, "Workers send Celery's task events, which Flower shows. Set by `pipeline up --flower`."
     )
     flower_password: str = _setting(
-        _text,
+        _named("any text"),
         "",
         "Flower's password, for the user `admin`. `pipeline up --flower` makes one in the data directory when this is empty.",
         secret=True,
     )
     liveness_file: str = _setting(
-        _text,
+        _named("a path"),
         "",
         "The liveness file: workers, beat and the watcher touch it at least twice a minute, and a probe checks its age. "
         "Workers and beat do not touch it while Redis is unavailable. Empty: none.",
@@ -538,23 +578,14 @@ class Settings(
     def _rules(self) -> list[tuple[bool, str]]:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
-            (self.pod_ttl >= 0, f"PIPELINE_POD_TTL ({self.pod_ttl:g}) must be 0 or more"),
-            (self.retention_days >= 0, f"PIPELINE_RETENTION_DAYS ({self.retention_days:g}) must be 0 or more"),
-            (self.debug_seconds >= 1, f"PIPELINE_DEBUG_SECONDS ({self.debug_seconds}) must be at least 1"),
-            (self.log_days >= 0, f"PIPELINE_LOG_DAYS ({self.log_days:g}) must be 0 or more"),
-            (self.failed_logins >= 1, f"PIPELINE_FAILED_LOGINS ({self.failed_logins}) must be at least 1"),
-            (self.api_connections >= 1, f"PIPELINE_API_CONNECTIONS ({self.api_connections}) must be at least 1"),
-            (
-                self.api_connections_per_address >= 1,
-                f"PIPELINE_API_CONNECTIONS_PER_ADDRESS ({self.api_connections_per_address}) must be at least 1",
+            *(
+                (
+                    getattr(self, setting.name) >= setting.metadata["least"],
+                    f"{variable(setting)} ({getattr(self, setting.name):g}) must be at least {setting.metadata['least']}",
+                )
+                for setting in fields(self)
+                if setting.metadata["parse"] in NUMBERS
             ),
-            (self.max_claims >= 2, f"PIPELINE_MAX_CLAIMS ({self.max_claims}) must be at least 2"),
-            (self.stage_threads >= 1, f"PIPELINE_STAGE_THREADS ({self.stage_threads}) must be at least 1"),
-            (
-                self.database_connections >= 1,
-                f"PIPELINE_DATABASE_CONNECTIONS ({self.database_connections}) must be at least 1",
-            ),
-            (self.lease_seconds >= 1, f"PIPELINE_LEASE_SECONDS ({self.lease_seconds:g}) must be at least 1"),
         ]
 
     @property

@@ -104,3 +104,13 @@ def test_the_audit_log_knows_the_request(admin: Any) -> None:
     admin.payload("POST", "/v1/features", json=feature("quota"), headers={"X-Request-ID": "request-7"})
     (entry,) = admin.payload("GET", "/v1/audit")
     assert (entry["requestID"], entry["address"], entry["actor"]) == ("request-7", "127.0.0.1", "admin")
+
+
+def test_whoever_has_a_token_may_ask_whose_it_is(admin: Any, bearer: Callable[..., Any]) -> None:
+    own = bearer(Privilege.READ_JOB).payload("GET", "/v1/tokens/self")
+    assert (own["admin"], own["privileges"], own["ownOnly"], own["expiresAt"]) == (False, ["read_job"], False, None)
+    (listed,) = [token for token in admin.payload("GET", "/v1/tokens") if token["id"] == own["id"]]
+    assert listed["forwho"] == own["forwho"]
+    everything = admin.payload("GET", "/v1/tokens/self")
+    assert (everything["forwho"], everything["admin"], everything["id"]) == ("admin", True, "")
+    assert everything["privileges"] == [*Privilege]

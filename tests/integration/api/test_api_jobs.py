@@ -94,6 +94,9 @@ def test_a_suspended_job_is_resumed_once_and_by_the_gate_named(admin: Any) -> No
         )
         session.connection().exec_driver_sql("DELETE FROM steps")
     assert ids(admin, "?suspendedBy=x,g&state=suspended") == [job_id]
+    gone = "g, which suspended it, is not registered any more: resume or stop the job"
+    (listed,) = admin.payload("GET", "/v1/job/list?suspendedBy=g")
+    assert listed["reason"] == admin.payload("GET", f"/v1/job/detail/{job_id}")["job"]["reason"] == gone
     assert admin("PUT", f"/v1/job/resume/{job_id}", json={"gate": "another"}).status_code == 409
     admin.payload("PUT", f"/v1/job/resume/{job_id}", json={"gate": "g", "reason": "quota granted"})
     assert admin("PUT", f"/v1/job/resume/{job_id}").status_code == 409

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +17,7 @@ import requests
 import yaml
 
 from tests.installation import Installation
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 KINDS = ("tfjob", "pytorchjob", "mpijob")
@@ -85,6 +88,46 @@ def test_a_tfjob_s_replicas_know_each_other(translators: Installation) -> None:
     log, states = run(translators, "tfjob")
     assert any('"worker":["127.0.0.1:2223","127.0.0.1:2224"]' in line for line in log)
     assert states["chief"] == ["succeeded"]
+
+
+def test_the_first_commands_of_the_page_run_as_they_are_written(service: Installation, tmp_path: Path) -> None:
+    """Those of its third terminal, with the ports of this test."""
+    page = (EXAMPLES / "README.md").read_text()
+    script = re.findall(r"^```sh\n(.*?)^```", page, re.S | re.M)[2]
+    port = free_port()
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    for file in (tmp_path / "examples" / "features").glob("*.yaml"):
+        file.write_text(file.read_text().replace(":9100/", f":{port}/"))
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    command = binaries / "pipeline"
+    command.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from pipeline_cli import main; main()' \"$@\"\n")
+    command.chmod(0o755)
+    script = script.replace(". .venv/bin/activate\n", "").replace(":9100/", f":{port}/")
+    with (tmp_path / "plugins.log").open("wb") as log:
+        plugins = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "plugins" / "server.py"), "--port", str(port)], stdout=log, stderr=log
+        )
+    try:
+        wait_for(lambda: _answers(port), "the example plugins")
+        done = subprocess.run(
+            ["bash", "-ec", script],
+            cwd=tmp_path,
+            env={
+                "PATH": f"{binaries}:{os.environ['PATH']}",
+                "PYTHONPATH": str(EXAMPLES.parent),
+                "PIPELINE_URL": service.url,
+            },
+            capture_output=True,
+            text=True,
+            timeout=HANG_SECONDS,
+            check=False,
+        )
+    finally:
+        plugins.terminate()
+        plugins.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"succeeded"' in done.stdout.splitlines()[-1], done.stdout
 
 
 def test_the_feature_for_volcano_can_be_registered(service: Installation) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 
+from api import app
 from pipeline_cli import main
 from pipeline_cli.exits import Exit
+from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import Settings
 from workers import processes
 
@@ -89,3 +91,16 @@ def test_a_process_without_the_url_of_a_server_says_so(
     result = CliRunner().invoke(main, words)
     assert result.exit_code == Exit.USAGE
     assert f"set {missing} (such as " in result.stderr
+
+
+def test_an_api_that_must_not_serve_is_refused(
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
+) -> None:
+    def refuse() -> None:
+        raise ConfigurationError("There is no admin password")
+
+    for name, value in SERVERS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(app, "check_startup", refuse)
+    result = CliRunner().invoke(main, ["api"])
+    assert (result.exit_code, "There is no admin password" in result.stderr) == (Exit.USAGE, True)

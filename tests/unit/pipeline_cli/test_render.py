@@ -143,3 +143,10 @@ def test_progress_prints_each_event_and_call_once_and_in_order() -> None:
 
 def test_progress_survives_an_entry_without_a_time() -> None:
     assert len(Progress().new_lines([{"state": "waiting"}], [{"stage": "gates"}])) == 2
+
+
+def test_what_a_cluster_ignores_is_shown_with_the_job() -> None:
+    about = {"id": "j01", "state": "running"}
+    notes = ["spec.roles[0].template.spec.containers[0].resources.limits.cpu has no effect"]
+    text = shown(render.job({"job": about, "platformSpecificInfo": {"notes": notes}}))
+    assert f"! {notes[0]}" in text
