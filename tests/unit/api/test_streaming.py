@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.streaming import ClientConnection
+from api.streaming import ClientConnection, StreamSlots
+from pipeline_core.errors import Unavailable
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -40,3 +41,24 @@ def test_a_connection_closed_by_the_client_is_noticed_despite_unread_data(connec
 
 def test_a_connection_that_the_server_does_not_expose_counts_as_open() -> None:
     assert not ClientConnection({}).closed
+
+
+def test_one_user_has_at_most_half_of_the_streams() -> None:
+    slots = StreamSlots("followers", 4)
+    first, _ = slots.take("ann"), slots.take("ann")
+    with pytest.raises(Unavailable, match='of "ann"'):
+        slots.take("ann")
+    for user in ("bob", "cid"):
+        slots.take(user)
+    first()
+    slots.take("dan")
+    with pytest.raises(Unavailable, match="4 log followers already"):
+        slots.take("eve")
+
+
+def test_where_there_is_one_stream_a_user_may_have_it() -> None:
+    slots = StreamSlots("readers", 1)
+    slots.take("ann")()
+    slots.take("ann")
+    with pytest.raises(Unavailable):
+        slots.take("bob")

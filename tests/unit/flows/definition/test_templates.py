@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline_core.errors import PipelineError
+from pipeline_core.flows.definition import templates
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.templates import (
     Behaviour,
@@ -14,6 +15,7 @@ from pipeline_core.flows.definition.templates import (
     start,
 )
 from pipeline_core.flows.notation.errors import NotationError
+from pipeline_core.flows.notation.site import Site
 from tests.unit.flows.flow_cases import case, site
 
 
@@ -131,3 +133,16 @@ def test_a_distributed_template_has_so_many_replicas() -> None:
 def test_a_task_needs_an_image() -> None:
     with pytest.raises(NotationError, match="no image"):
         start(Catalogue().find("customize"), {"images": None, "command": "x"})
+
+
+def test_many_templates_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def counted(name: str) -> str:
+        calls.append(name)
+        return name
+
+    monkeypatch.setattr(templates, "canonical_name", counted)
+    document = {f"t{number}": {"job_template_name": f"t{number}", "image_name": "busybox"} for number in range(500)}
+    assert len(read_templates(document, Site())) == 500
+    assert len(calls) < 10 * 500, "a name is not compared with all others"
