@@ -526,8 +526,8 @@ class OperationSettings:
     log_limit_bytes: int = _setting(
         _integer,
         1024**3,
-        "How much is kept of what one run of a container writes to its log; a sentence in the log says where it was cut. 0: "
-        "no limit.",
+        "How large the log of one run of a container may become, with the time of each line; its last line then says that "
+        "nothing more is kept. 0: no limit.",
         unit="bytes",
     )
     task_events: bool = _setting(
