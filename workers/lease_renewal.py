@@ -1,5 +1,5 @@
 """Renew the leases of the steps that this process holds, in a background thread. So leases can be short, and the step of a worker
-that died can soon be claimed by another one."""
+that died can soon be claimed by another one. The thread also keeps ticks from publishing the steps that wait for a place here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from contextlib import contextmanager
 
 import structlog
 
+from pipeline_core.database.wakeups import StepDue
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import cursor
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep
+from pipeline_core.stages.shares import shares
+from workers.publish import publish
 
 log = structlog.get_logger(__name__)
 
 
 class LeaseRenewal:
-    """Calls `renew` every `seconds` with all steps that are held at the time. Its thread starts with the first of them.
+    """Calls `renew` every `seconds` with the steps that are held at the time. Its thread starts with the first of them.
 
     A lease that is lost nevertheless is noticed by `cursor.finish`, which raises LeaseLost.
     """
@@ -55,8 +58,7 @@ class LeaseRenewal:
             with self._lock:
                 held = list(self._held.values())
             try:
-                if held:
-                    self._renew(held)
+                self._renew(held)
             except Unavailable as error:
                 log.warning("leases not renewed", steps=len(held), error=error.message)
 
@@ -64,4 +66,15 @@ class LeaseRenewal:
 @part(close=LeaseRenewal.stop)
 def lease_renewal() -> LeaseRenewal:
     """This process's renewal: three times in the time of a lease."""
-    return LeaseRenewal(cursor.renew_all, settings().lease_seconds / 3)
+    return LeaseRenewal(_renew, settings().lease_seconds / 3)
+
+
+def _renew(held: Sequence[ClaimedStep]) -> None:
+    if held:
+        cursor.renew_all(held)
+    places = shares()
+    if waiting := places.waiting():
+        places.drop(set(waiting) - set(cursor.keep_waiting(waiting)))
+    # Who leaves a place takes the next step that waits. This is for what a thread that failed left undone.
+    while step := places.next():
+        publish([StepDue(step.job_id, step.epoch, step.stage)])

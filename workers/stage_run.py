@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable
 from functools import partial
 
 import structlog
+from celery.worker import state
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
@@ -21,8 +21,10 @@ from pipeline_core.jobs.trials import Trial, trial
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
+from pipeline_core.stages.calls import first_plugins
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, Outcome
+from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, NoPlace, Outcome
+from pipeline_core.stages.shares import ALONE, Key, Waiting, keys_of, shares
 from workers import chain
 from workers.lease_renewal import lease_renewal
 
@@ -38,10 +40,6 @@ RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
 }
 CRASH_PAUSE = 5.0
 """Seconds until a stage is retried that ended with an unexpected exception."""
-ALONE_AT_A_TIME = 2
-"""How many steps are tried alone at a time, each in a process of its own, by each process of a worker."""
-
-_alone = threading.BoundedSemaphore(ALONE_AT_A_TIME)
 
 
 def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "") -> Progress | AlreadyAdvanced | None:
@@ -59,10 +57,9 @@ def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "
             case NotOwner():
                 return None
         structlog.contextvars.bind_contextvars(request_id=step.request_id)
-        if not take_from and trial(step.claim_count, settings().max_claims) is Trial.ALONE:
-            _run_alone(step)
-            return None
-        return _run_claimed(step)
+        if take_from:
+            return _run_claimed(step)
+        return _run_in_place(step)
     except Unavailable as error:
         # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
         log.warning("stage postponed: the database is unavailable", error=error.message)
@@ -71,6 +68,44 @@ def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "
         if stage is Stage.LAUNCH:
             cleanup.delete_late_launch(job_id)
     return None
+
+
+def _run_in_place(step: ClaimedStep) -> Progress | None:
+    """Run the stage if the step gets a place; otherwise release it, and let it wait for one."""
+    tried_alone = trial(step.claim_count, settings().max_claims) is Trial.ALONE
+    keys = ALONE if tried_alone else first_keys(step)
+    places = shares()
+    try:
+        if not places.enter(step.owner, keys):
+            cursor.release(step)
+            _wait(step, keys)
+            return None
+        if tried_alone:
+            _run_alone(step)
+            return None
+        return _run_claimed(step)
+    finally:
+        places.leave(step.owner)
+
+
+def first_keys(step: ClaimedStep) -> frozenset[Key]:
+    """The keys of the place that the step needs to begin."""
+    return keys_of(step.user_id, first_plugins(step), cluster=step.stage is Stage.LAUNCH)
+
+
+def next_waiting() -> Waiting | None:
+    """The next step that waits for a place of this process and would get one now; none when the process is being stopped."""
+    return None if stopping() else shares().next()
+
+
+def stopping() -> bool:
+    """Whether the worker was asked to stop, and begins nothing any more."""
+    return state.should_stop is not None or state.should_terminate is not None
+
+
+def _wait(step: ClaimedStep, keys: frozenset[Key]) -> None:
+    log.info("step waits for a place in the worker")
+    shares().wait(Waiting(step.job_id, step.epoch, step.stage), keys)
 
 
 def _run_claimed(step: ClaimedStep) -> Progress:
@@ -88,6 +123,9 @@ def _run_claimed(step: ClaimedStep) -> Progress:
         progress = cursor.finish(step, result)
     failpoints.reach(Point.STAGE_FINISHED, step.stage, step.name)
     totals().observe(Metric.STAGE_SECONDS, (step.stage, type(result).__name__.lower()), time.monotonic() - started)
+    if isinstance(result, NoPlace):
+        # Its gates that have answered are written.
+        _wait(step, keys_of(step.user_id, [result.plugin]))
     match progress:
         case Continue(following):
             log.info("stage done", next=str(following))
@@ -131,9 +169,9 @@ def _run_alone(step: ClaimedStep) -> None:
     process, and must not end that one.
     """
     command = [sys.executable, "-m", "workers.alone", step.job_id, str(step.epoch), str(step.stage), step.owner]
-    with lease_renewal().holding(step), _alone:
-        log.warning("step tried alone: workers died at it", claims=step.claim_count)
-        try:
+    log.warning("step tried alone: workers died at it", claims=step.claim_count)
+    try:
+        with lease_renewal().holding(step):
             ended = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -141,8 +179,8 @@ def _run_alone(step: ClaimedStep) -> None:
                 check=False,
                 start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            log.warning("step tried alone: it took too long and was ended")
-            return
+    except subprocess.TimeoutExpired:
+        log.warning("step tried alone: it took too long and was ended")
+        return
     if ended.returncode:
         log.warning("step tried alone: its process ended", status=ended.returncode)

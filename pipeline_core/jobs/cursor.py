@@ -32,6 +32,7 @@ from pipeline_core.stages.outcomes import (
     Crash,
     Fail,
     Launched,
+    NoPlace,
     Outcome,
     Postpone,
     Stop,
@@ -40,6 +41,7 @@ from pipeline_core.stages.outcomes import (
     TrailOutcome,
     Unreachable,
 )
+from pipeline_core.stages.shares import Waiting
 from pipeline_core.states import JobState
 
 _STEP = table(Step)
@@ -262,13 +264,31 @@ def release(step: ClaimedStep) -> None:
 
     Raises Unavailable.
     """
-    due = func.now() + timedelta(seconds=settings().wake_after_seconds)
     with transaction() as session:
-        session.execute(
-            update(_STEP)
-            .where(_STEP.c.job_id == step.job_id, _STEP.c.epoch == step.epoch, _STEP.c.lease_owner == step.owner)
-            .values(lease_owner=None, lease_until=None, due_at=due, claim_count=_STEP.c.claim_count - 1)
-        )
+        _release(session, step)
+
+
+@again_if_contended
+def keep_waiting(steps: Sequence[Waiting]) -> list[Waiting]:
+    """Move on the time at which a tick would publish these released steps: they wait in a worker that lives.
+
+    Returns those that still wait; one that another transaction has locked does not count. Raises Unavailable.
+    """
+    due = func.now() + timedelta(seconds=settings().lease_seconds)
+    pending = (
+        select(Step.job_id, Step.epoch, Step.stage)
+        .where(Step.job_id.in_([step.job_id for step in steps]), Step.lease_owner.is_(None))
+        .with_for_update(skip_locked=True)
+    ).cte("pending")
+    with transaction() as session:
+        rows = session.execute(
+            update(Step)
+            .where(Step.job_id.in_(select(pending.c.job_id)))
+            .values(due_at=due)
+            .returning(Step.job_id, Step.epoch, Step.stage)
+            .execution_options(synchronize_session=False)
+        ).all()
+    return [step for step in (Waiting(row.job_id, row.epoch, Stage(row.stage)) for row in rows) if step in set(steps)]
 
 
 @again_if_contended
@@ -287,6 +307,19 @@ def finish(step: ClaimedStep, outcome: Outcome) -> Progress:
         _write_outcome(session, job, step, outcome, progress)
         failpoints.reach(Point.STAGE_FINISHING, step.stage, step.name)
     return progress
+
+
+def _release(session: Session, step: ClaimedStep) -> None:
+    session.execute(
+        update(_STEP)
+        .where(_STEP.c.job_id == step.job_id, _STEP.c.epoch == step.epoch, _STEP.c.lease_owner == step.owner)
+        .values(
+            lease_owner=None,
+            lease_until=None,
+            due_at=func.now() + timedelta(seconds=settings().wake_after_seconds),
+            claim_count=_STEP.c.claim_count - 1,
+        )
+    )
 
 
 def _lock(session: Session, step: ClaimedStep) -> Job:
@@ -312,6 +345,8 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outco
                 rollup.stop_replicas(session, job)
         case Postpone() | Crash(), _:
             _postpone(session, job, outcome)
+        case NoPlace(), _:
+            _release(session, step)
         case Launched(), _:
             _launched(session, job, step, outcome)
 

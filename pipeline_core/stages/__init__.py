@@ -2,8 +2,9 @@
 cursor (`pipeline_core.jobs.cursor`) writes the outcome. `gates.run(step, renew)` also calls `renew` between gates.
 
 Read in this order: `names` (the stages and their order), `choice` (which plugins a stage calls for a job), `outcomes` (the
-claimed step and what may come of it), `calls` (calling plugins, and what follows when one does not answer), then the stages:
-`translate`, `factors`, `gates`, `decorate`, `bind`, `launch`. `tasksets` checks the TaskSets that plugins answer.
+claimed step and what may come of it), `shares` (which steps get a place in a worker), `calls` (calling plugins, and what follows
+when one does not answer), then the stages: `translate`, `factors`, `gates`, `decorate`, `bind`, `launch`. `tasksets` checks the
+TaskSets that plugins answer.
 
-For use from outside: `names`, `choice`, `outcomes`, `tasksets.check_submitted`, and each stage's `run`.
+For use from outside: `names`, `choice`, `outcomes`, `shares`, `calls.first_plugins`, `tasksets.check_submitted`, and each stage's `run`.
 """

@@ -27,6 +27,7 @@ from pipeline_core.plugins.errors import (
 from pipeline_core.plugins.packet import Packet, PluginCall
 from pipeline_core.plugins.types import FailurePolicy, PluginType
 from pipeline_core.settings import settings
+from pipeline_core.stages.choice import choose
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import (
     ClaimedStep,
@@ -38,6 +39,7 @@ from pipeline_core.stages.outcomes import (
     TrailOutcome,
     Unreachable,
 )
+from pipeline_core.stages.shares import shares
 
 Value = TypeVar("Value")
 
@@ -94,6 +96,14 @@ def settled_calls(step: ClaimedStep) -> dict[str, TrailEntry]:
     return {key: entry for key, entry in latest.items() if entry.outcome in _DONE}
 
 
+def first_plugins(step: ClaimedStep) -> tuple[RegisteredPlugin, ...]:
+    """The plugins that the step calls first: of the gates one, of other plugins all that are not settled."""
+    settled = settled_calls(step)
+    plugins = choose(step.stage, step.plugins, step.kind, step.header).plugins
+    unsettled = tuple(plugin for plugin in plugins if plugin.key not in settled)
+    return unsettled[:1] if step.stage is Stage.GATES else unsettled
+
+
 def next_call_number(step: ClaimedStep, plugin: RegisteredPlugin) -> int:
     """The number of the plugin's next call for this job and stage, from 1."""
     return 1 + sum(entry.plugin_key == plugin.key and entry.outcome in _CALLED for entry in step.trail)
@@ -139,6 +149,8 @@ def call(
     except CallFailed as failure:
         failure.cause = mask(failure.cause, plugin.endpoint.secrets)
         return _unanswered(step, plugin, failure, entry(TrailOutcome.FAILED, attempts or failure.attempts))
+    finally:
+        shares().answered(step.owner, plugin)
 
 
 def _without_secrets(plugin: RegisteredPlugin, value: Value, request: bytes, answer: bytes) -> Value:

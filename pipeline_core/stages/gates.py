@@ -22,7 +22,8 @@ from pipeline_core.stages.calls import (
 )
 from pipeline_core.stages.choice import choose
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome, Stop, Suspend, TrailEntry
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, NoPlace, Outcome, Stop, Suspend, TrailEntry
+from pipeline_core.stages.shares import keys_of, shares
 
 CALL_GATE_AGAIN = "ask"
 """`on_timeout` of a suspension whose gate is to be called again when its time is over."""
@@ -32,13 +33,15 @@ Renew = Callable[[list[TrailEntry]], None]
 
 def run(step: ClaimedStep, renew: Renew) -> Outcome:
     """Call the gates that have not answered. `renew` writes trail entries and renews the lease; it is called between two
-    gates, with the entry of the first of them."""
+    gates, with the entry of the first of them. A place is needed for each gate."""
     earlier = settled_calls(step)
     choice = choose(Stage.GATES, step.plugins, step.kind, step.header)
     gates = [gate for gate in choice.plugins if gate.key not in earlier]
     body = request_body(step)
     unwritten: list[TrailEntry] = []
-    for gate in gates:
+    for number, gate in enumerate(gates):
+        if number and not shares().enter(step.owner, keys_of(step.user_id, [gate])):
+            return NoPlace(plugin=gate, trail=unwritten)
         if unwritten:
             renew(unwritten)
             unwritten = []

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from pipeline_core.clusters.base import Observation
-from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.plugins.types import Resumer
 from pipeline_core.stages.names import Stage
 
@@ -158,4 +158,12 @@ class Launched:
     observation: Observation
 
 
-Outcome = Advance | Suspend | Stop | Fail | Postpone | Crash | Launched
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoPlace:
+    """There is no place in the worker for a call of this plugin now (`stages.shares`): the step is released, and waits."""
+
+    plugin: RegisteredPlugin
+    trail: Sequence[TrailEntry] = ()
+
+
+Outcome = Advance | Suspend | Stop | Fail | Postpone | Crash | NoPlace | Launched

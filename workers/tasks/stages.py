@@ -5,41 +5,72 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from celery import Task
-from celery.exceptions import Ignore
-from celery.signals import task_postrun
+from celery import Task, bootsteps
+from celery.signals import celeryd_after_setup, task_postrun
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database.wakeups import StepDue
 from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue
+from pipeline_core.runtime import give
 from pipeline_core.stages.names import STAGES, Stage
+from pipeline_core.stages.shares import Shares, Waiting, places_of, shares
 from workers import chain, publish, stage_run
 from workers.app import app
 from workers.names import stage_task
 
 
 def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None:
-    """Run one stage of a job, if its step is still due. The outcome is committed before the chain continues."""
-    progress = stage_run.run(job_id, epoch, Stage(stage), f"{task.request.hostname}/{uuid.uuid4().hex}")
-    match progress:
+    """Run one stage of a job, if its step is still due. The outcome is committed before the chain continues.
+
+    Then, in the place that it had, run the steps that wait for one in this process.
+    """
+    # Celery publishes the rest of the chain when this returns, as far as it is left there.
+    remaining: list[dict[str, Any]] = task.request.chain if task.request.chain is not None else []
+    match stage_run.run(job_id, epoch, Stage(stage), _owner(task)):
         case AlreadyAdvanced():
-            return
+            pass
         case Continue(following):
-            remaining: Any = task.request.chain or []
             chain.drop_until(remaining, following)
             if not remaining:
                 publish.publish([StepDue(job_id, epoch, following)])
-        case _ if task.request.chain:
-            # Ignore prevents Celery from publishing the rest of the chain. When there is none, a return is faster than an
-            # exception.
-            raise Ignore
+        case _:
+            remaining.clear()
+    while waiting := stage_run.next_waiting():
+        if remaining:
+            publish.publish([StepDue(*remaining[-1]["args"])])
+            remaining.clear()
+        _run_waiting(task, waiting)
+
+
+def _run_waiting(task: Task[Any, Any], step: Waiting) -> None:
+    progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task))
+    if isinstance(progress, Continue):
+        publish.publish([StepDue(step.job_id, step.epoch, progress.stage)])
+
+
+def _owner(task: Task[Any, Any]) -> str:
+    return f"{task.request.hostname}/{uuid.uuid4().hex}"
 
 
 @task_postrun.connect
 def _sent(args: tuple[object, ...], **_: object) -> None:
     failpoints.reach(Point.STAGE_SENT, *map(str, args))
 
+
+@celeryd_after_setup.connect
+def _share_places(instance: Any, **_: Any) -> None:
+    give(shares, Shares(places_of(instance.concurrency)))
+
+
+class ReturnWaiting(bootsteps.StartStopStep):
+    """Publishes the steps that wait for a place in this process again when it is stopped."""
+
+    def stop(self, parent: Any) -> None:
+        publish.publish([StepDue(step.job_id, step.epoch, step.stage) for step in shares().waiting()])
+
+
+app.steps["worker"].add(ReturnWaiting)
 
 for _stage in STAGES:
     app.task(name=stage_task(_stage), bind=True)(run_stage)

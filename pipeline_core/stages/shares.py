@@ -1,0 +1,173 @@
+"""Shares: which steps a worker process runs when more are due than it has places.
+
+A place is a thread that runs a step. It is held under keys: the plugins that the step calls at the moment, their features, and
+the job's user. A key gets another place while it holds fewer than a multiple of the places that are free (`FACTORS`). So one
+plugin alone gets most of the places; the more others come, the less each may hold; and some places are left for those that hold
+none, however many slow plugins there are. Among those that wait, nobody gets a place who holds more than one that is refused.
+
+A step that gets no place does not block its thread: its lease is released, and it waits in a list of this process until somebody
+leaves a place (`workers.stage_run`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline_core.features.snapshot import RegisteredPlugin
+from pipeline_core.runtime import part
+from pipeline_core.settings import settings
+from pipeline_core.stages.names import Stage
+
+
+class Kind(StrEnum):
+    """What a place is held for."""
+
+    ALONE = "alone"
+    PLUGIN = "plugin"
+    CLUSTER = "cluster"
+    FEATURE = "feature"
+    USER = "user"
+
+
+FACTORS = {Kind.ALONE: 4, Kind.PLUGIN: 4, Kind.CLUSTER: 4, Kind.FEATURE: 8, Kind.USER: 32}
+"""A key gets a place while it holds fewer than so many times the free places: a plugin up to four fifths of all. A feature may
+hold more than one of its plugins, and a user more than a feature, so that other plugins find a place beside a slow one."""
+
+LIMITS = {Kind.ALONE: 2}
+"""How many places may be held at most under keys of a kind: steps that are tried alone are processes."""
+
+SPARE_PART = 8
+"""One of so many threads of a worker is spare: it claims steps and finds out whether they get a place."""
+
+Key = tuple[Kind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A released step that waits for a place."""
+
+    job_id: str
+    epoch: int
+    stage: Stage
+
+
+def places_of(threads: int) -> int:
+    """How many places a worker with so many threads has."""
+    return max(1, threads - max(1, threads // SPARE_PART))
+
+
+ALONE = frozenset({(Kind.ALONE, "")})
+"""The keys of a step that is tried alone."""
+
+
+def keys_of(user: str, plugins: Iterable[RegisteredPlugin], *, cluster: bool = False) -> frozenset[Key]:
+    """The keys of a step of this user's job that calls these plugins, or launches the job in the cluster."""
+    keys: set[Key] = {(Kind.USER, user)}
+    if cluster:
+        keys = {(Kind.CLUSTER, "")}
+    for plugin in plugins:
+        keys |= {(Kind.PLUGIN, plugin.key), (Kind.FEATURE, plugin.feature)}
+    return frozenset(keys)
+
+
+class Shares:
+    """The places of one process, who holds them, and which steps wait. Thread-safe; never blocks for long."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self._held: dict[str, frozenset[Key]] = {}
+        self._usage: Counter[Key] = Counter()
+        self._waiting: dict[frozenset[Key], deque[Waiting]] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, owner: str, keys: frozenset[Key]) -> bool:
+        """Take a place under these keys for a step with this owner. If it has a place, its keys are replaced. False: refused,
+        and nothing is changed."""
+        with self._lock:
+            if not self._admits(keys, self._held.get(owner)):
+                return False
+            self._hold(owner, keys)
+            return True
+
+    def answered(self, owner: str, plugin: RegisteredPlugin) -> None:
+        """The step no longer calls this plugin. It keeps its place."""
+        with self._lock:
+            if owner in self._held:
+                of_plugin = keys_of("", [plugin]) - keys_of("", [])
+                self._hold(owner, self._held[owner] - of_plugin)
+
+    def leave(self, owner: str) -> None:
+        """Give the place of a step back, if it has one."""
+        with self._lock:
+            self._hold(owner, frozenset())
+            self._held.pop(owner, None)
+
+    def wait(self, step: Waiting, keys: frozenset[Key]) -> None:
+        """Let a released step wait for a place under these keys."""
+        with self._lock:
+            self._waiting.setdefault(keys, deque()).append(step)
+
+    def next(self) -> Waiting | None:
+        """Take a waiting step that would get a place now out of the list: of those, one whose keys hold the fewest places."""
+        with self._lock:
+            groups = [keys for keys in self._waiting if self._admits(keys, None)]
+            if not groups:
+                return None
+            keys = min(groups, key=self._most_held)
+            step = self._waiting[keys].popleft()
+            if not self._waiting[keys]:
+                del self._waiting[keys]
+            return step
+
+    def waiting(self) -> list[Waiting]:
+        """All steps that wait."""
+        with self._lock:
+            return [step for group in self._waiting.values() for step in group]
+
+    def drop(self, steps: Collection[Waiting]) -> None:
+        """Let these steps wait no more."""
+        dropped = set(steps)
+        with self._lock:
+            groups = {
+                keys: deque(step for step in group if step not in dropped) for keys, group in self._waiting.items()
+            }
+            self._waiting = {keys: group for keys, group in groups.items() if group}
+
+    def usage(self, key: Key) -> int:
+        """How many places are held under this key."""
+        return self._usage[key]
+
+    @property
+    def free(self) -> int:
+        """How many places nobody holds."""
+        return self.places - len(self._held)
+
+    def _admits(self, keys: frozenset[Key], held: frozenset[Key] | None) -> bool:
+        free = self.free + (held is not None)
+        return free > 0 and all(self._usage[key] < _limit(key[0], free) for key in keys - (held or frozenset()))
+
+    def _hold(self, owner: str, keys: frozenset[Key]) -> None:
+        before = self._held.get(owner, frozenset())
+        self._usage.subtract(before - keys)
+        self._usage.update(keys - before)
+        self._held[owner] = keys
+        for key in before - keys:
+            if not self._usage[key]:
+                del self._usage[key]
+
+    def _most_held(self, keys: frozenset[Key]) -> float:
+        return max(self._usage[key] / FACTORS[key[0]] for key in keys)
+
+
+def _limit(kind: Kind, free: int) -> int:
+    return min(FACTORS[kind] * free, LIMITS.get(kind, FACTORS[kind] * free))
+
+
+@part
+def shares() -> Shares:
+    """The shares of this process."""
+    return Shares(places_of(settings().stage_threads))
