@@ -3,7 +3,8 @@
 - `names`: the names of queues and tasks; `app`: the Celery app; `signals`: what its processes do at their start
 - `publish`: publishes wake-ups; `chain`: the chain of a job's stage tasks; `queues`: how many messages wait
 - `tasks`: the tasks, and beat's ticks; `each_job`: does the same for many jobs
-- `stage_run`: one run of a stage; `lease_renewal`: keeps the leases of steps; `alone`: runs a step that workers died at
+- `stage_run`: one run of a stage; `lease_renewal`: keeps the leases of steps; `alone`: runs a step that workers died at;
+  `task_events`: Celery's events of stages that are carried on
 - `watch`: the watcher
 - `heartbeats`, `liveness`: how a process shows that it is alive; `processes`: the command line of each process
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import structlog
@@ -42,11 +43,21 @@ CRASH_PAUSE = 5.0
 """Seconds until a stage is retried that ended with an unexpected exception."""
 
 
-def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "") -> Progress | AlreadyAdvanced | None:
-    """Run one stage of a job, if its step is still due. The outcome is committed when this returns.
+def run(
+    job_id: str,
+    epoch: int,
+    stage: Stage,
+    owner: str,
+    *,
+    carries: Collection[Stage] = (),
+    carried: Callable[[Stage], AbstractContextManager[None]] = lambda stage: nullcontext(),
+    take_from: str = "",
+) -> Progress | AlreadyAdvanced | None:
+    """Run one stage of a job, if its step is still due, and those after it that this worker `carries` on with.
 
-    `owner` is a name that is unique to this call. None: there was nothing to do, or its result is not known here. With
-    `take_from`, the step's present owner, this process runs nothing else, and no other is started for the step.
+    The outcomes are committed when this returns. `owner` is a name that is unique to this call. Each stage after the first
+    is run within `carried(stage)`. None: there was nothing to do, or its result is not known here. With `take_from`, the step's
+    present owner, this process runs nothing else, and no other is started for the step.
     """
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=str(stage), epoch=epoch)
     try:
@@ -58,8 +69,15 @@ def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "
                 return None
         structlog.contextvars.bind_contextvars(request_id=step.request_id)
         if take_from:
-            return _run_claimed(step)
-        return _run_in_place(step)
+            return _run_claimed(step, ())
+        progress = _run_in_place(step, carries)
+        while isinstance(progress, Continue) and progress.claimed:
+            stage = progress.stage
+            structlog.contextvars.bind_contextvars(stage=str(stage))
+            failpoints.reach(Point.STAGE_CARRIED, stage, step.name)
+            with carried(stage):
+                progress = _run_in_place(progress.claimed, carries)
+        return progress
     except Unavailable as error:
         # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
         log.warning("stage postponed: the database is unavailable", error=error.message)
@@ -67,25 +85,23 @@ def run(job_id: str, epoch: int, stage: Stage, owner: str, *, take_from: str = "
         log.info("stage result dropped: the job was stopped, or another worker took the step over")
         if stage is Stage.LAUNCH:
             cleanup.delete_late_launch(job_id)
+    finally:
+        shares().leave(owner)
     return None
 
 
-def _run_in_place(step: ClaimedStep) -> Progress | None:
+def _run_in_place(step: ClaimedStep, carries: Collection[Stage]) -> Progress | None:
     """Run the stage if the step gets a place; otherwise release it, and let it wait for one."""
     tried_alone = trial(step.claim_count, settings().max_claims) is Trial.ALONE
     keys = ALONE if tried_alone else first_keys(step)
-    places = shares()
-    try:
-        if not places.enter(step.owner, keys):
-            cursor.release(step)
-            _wait(step, keys)
-            return None
-        if tried_alone:
-            _run_alone(step)
-            return None
-        return _run_claimed(step)
-    finally:
-        places.leave(step.owner)
+    if not shares().enter(step.owner, keys):
+        cursor.release(step)
+        _wait(step, keys)
+        return None
+    if tried_alone:
+        _run_alone(step)
+        return None
+    return _run_claimed(step, carries)
 
 
 def first_keys(step: ClaimedStep) -> frozenset[Key]:
@@ -108,14 +124,14 @@ def _wait(step: ClaimedStep, keys: frozenset[Key]) -> None:
     shares().wait(Waiting(step.job_id, step.epoch, step.stage), keys)
 
 
-def _run_claimed(step: ClaimedStep) -> Progress:
+def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
     started = time.monotonic()
     result: Outcome
     try:
         with lease_renewal().holding(step):
             failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
             result = outcome(step)
-        progress = cursor.finish(step, result)
+        progress = cursor.finish(step, result, () if stopping() else carries)
     except (Unavailable, LeaseLost):
         raise
     except Exception as error:  # noqa: BLE001 - `crashed` logs it

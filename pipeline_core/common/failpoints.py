@@ -34,6 +34,8 @@ class Point(StrEnum):
     """All rows are written, in a transaction that has not committed."""
     STAGE_FINISHED = "stage.finished"
     """The cursor has moved, the rest of the chain is not on its way."""
+    STAGE_CARRIED = "stage.carried"
+    """The cursor has moved, and its worker holds the next stage, which is not begun. Labels: that stage, the job's name."""
     STAGE_SENT = "stage.sent"
     """The rest of the chain is on its way, this message is not acknowledged. Labels: the stage."""
     GATE_ANSWERED = "gate.answered"

@@ -6,8 +6,8 @@ cursor in the transaction that writes the outcome, so that a message that is del
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -54,22 +54,21 @@ _HELD = (
     .where(Job.id == bindparam("of_job"), Job.epoch == bindparam("of_epoch"), Step.stage == bindparam("of_stage"))
     .with_for_update()
 )
-_MOVE = (
+_MOVED = (
     update(_STEP)
     .where(_STEP.c.job_id == bindparam("of_job"))
     .values(
         stage=bindparam("to_stage"),
         pending_since=bindparam("since"),
-        due_at=bindparam("due"),
         not_before=None,
         publish_count=0,
-        claim_count=0,
         crash_count=0,
-        lease_owner=None,
-        lease_until=None,
         unreachable={},
     )
 )
+_MOVE = _MOVED.values(due_at=bindparam("due"), claim_count=0, lease_owner=None, lease_until=None)
+_LEASE_END = func.now() + bindparam("lease", type_=Interval)
+_MOVE_AND_CLAIM = _MOVED.values(due_at=_LEASE_END, claim_count=1, lease_until=_LEASE_END)
 
 
 class LeaseLost(Exception):
@@ -88,9 +87,10 @@ class NotOwner:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The chain continues with this stage."""
+    """The chain continues with this stage. `claimed` is its step if the owner holds that already."""
 
     stage: Stage
+    claimed: ClaimedStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,6 @@ def claim(
 def _claiming(stage: Stage) -> Select[Any]:
     """The statement that takes the lease of a step and reads all that its stage needs."""
     step = _STEP.c
-    lease_end = func.now() + bindparam("lease", type_=Interval)
     handed_over = step.lease_owner == bindparam("holder")
     claimed = (
         update(_STEP)
@@ -171,8 +170,8 @@ def _claiming(stage: Stage) -> Select[Any]:
         )
         .values(
             lease_owner=bindparam("owner"),
-            lease_until=lease_end,
-            due_at=lease_end,
+            lease_until=_LEASE_END,
+            due_at=_LEASE_END,
             claim_count=step.claim_count + case((handed_over, 0), else_=1),
         )
         .returning(step.job_id, step.claim_count, step.crash_count, step.unreachable)
@@ -292,8 +291,10 @@ def keep_waiting(steps: Sequence[Waiting]) -> list[Waiting]:
 
 
 @again_if_contended
-def finish(step: ClaimedStep, outcome: Outcome) -> Progress:
+def finish(step: ClaimedStep, outcome: Outcome, carries: Collection[Stage] = ()) -> Progress:
     """Write the outcome of a claimed step and move the cursor, in one transaction.
+
+    If the next stage is one of those that its owner `carries` on with, the owner holds the next step too.
 
     Raises LeaseLost, and writes nothing, when this owner no longer holds the step; Unavailable.
     """
@@ -304,6 +305,8 @@ def finish(step: ClaimedStep, outcome: Outcome) -> Progress:
         # Plugins may have been registered or removed since the step was claimed.
         plugins = snapshot.current(session) if isinstance(outcome, Advance) else step.plugins
         progress = progress_of(step, outcome, plugins)
+        if isinstance(outcome, Advance) and isinstance(progress, Continue) and progress.stage in carries:
+            progress = Continue(progress.stage, next_step(step, outcome, progress.stage, plugins))
         _write_outcome(session, job, step, outcome, progress)
         failpoints.reach(Point.STAGE_FINISHING, step.stage, step.name)
     return progress
@@ -333,8 +336,8 @@ def _lock(session: Session, step: ClaimedStep) -> Job:
 
 def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outcome, progress: Progress) -> None:
     match outcome, progress:
-        case Advance(), Continue(stage):
-            _advance(session, job, outcome, stage)
+        case Advance(), Continue(stage, claimed):
+            _advance(session, job, outcome, stage, carried=claimed is not None)
         case Suspend(), _:
             _suspend(session, job, step, outcome)
         case Stop(), _:
@@ -351,7 +354,27 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outco
             _launched(session, job, step, outcome)
 
 
-def _advance(session: Session, job: Job, outcome: Advance, stage: Stage) -> None:
+def next_step(step: ClaimedStep, outcome: Advance, stage: Stage, plugins: Snapshot) -> ClaimedStep | None:
+    """The step of the stage that follows, as a claim would read it; None if there is no TaskSet to work on."""
+    taskset = outcome.taskset if outcome.taskset is not None else step.taskset
+    if taskset is None:
+        return None
+    return replace(
+        step,
+        stage=stage,
+        claim_count=1,
+        crash_count=0,
+        namespace=step.namespace if outcome.namespace is None else outcome.namespace,
+        submitted=None,
+        taskset=taskset,
+        factors=step.factors if outcome.factors is None else outcome.factors,
+        plugins=plugins,
+        unreachable={},
+        trail=(),
+    )
+
+
+def _advance(session: Session, job: Job, outcome: Advance, stage: Stage, *, carried: bool) -> None:
     if outcome.taskset is not None or outcome.factors is not None:
         changed = {"taskset": outcome.taskset, "factors": outcome.factors}
         session.execute(
@@ -364,8 +387,11 @@ def _advance(session: Session, job: Job, outcome: Advance, stage: Stage) -> None
     job.stage = stage
     job.reason = ""
     moment = now()
-    due = moment + timedelta(seconds=settings().wake_after_seconds)
-    session.execute(_MOVE, {"of_job": job.id, "to_stage": stage, "since": moment, "due": due})
+    moved: dict[str, Any] = {"of_job": job.id, "to_stage": stage, "since": moment}
+    if carried:
+        session.execute(_MOVE_AND_CLAIM, {**moved, "lease": timedelta(seconds=settings().lease_seconds)})
+    else:
+        session.execute(_MOVE, {**moved, "due": moment + timedelta(seconds=settings().wake_after_seconds)})
 
 
 def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) -> None:

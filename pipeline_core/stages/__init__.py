@@ -6,5 +6,6 @@ claimed step and what may come of it), `shares` (which steps get a place in a wo
 when one does not answer), then the stages: `translate`, `factors`, `gates`, `decorate`, `bind`, `launch`. `tasksets` checks the
 TaskSets that plugins answer.
 
-For use from outside: `names`, `choice`, `outcomes`, `shares`, `calls.first_plugins`, `tasksets.check_submitted`, and each stage's `run`.
+For use from outside: `names`, `choice`, `outcomes`, `shares`, `calls.first_plugins`, `tasksets.check_submitted`, and each
+stage's `run`.
 """

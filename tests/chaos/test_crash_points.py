@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from pipeline_core.common.failpoints import Point
 from pipeline_core.stages.names import STAGES, Stage
 from tests.chaos.world import GATES, STRAIGHT, SUSPENDED, World, a_world
+from tests.installation import Installation
 from tests.waiting import QUIET_SECONDS, wait_for
 
 STAGE_POINTS = (Point.STAGE_CLAIMED, Point.STAGE_ANSWERED, Point.STAGE_FINISHING, Point.STAGE_FINISHED)
@@ -32,6 +33,8 @@ def _named(point: Point, *labels: str, action: str = "exit", suspended: bool = F
 
 BY_JOB = [
     *(_named(point, stage) for stage in STAGES for point in STAGE_POINTS),
+    *(_named(Point.STAGE_CARRIED, stage) for stage in STAGES[1:]),
+    _named(Point.STAGE_CARRIED, Stage.BIND, action="kill"),
     *(_named(point, GATES[0]) for point in (Point.GATE_ANSWERED,)),
     _named(Point.GATE_ANSWERED, GATES[1]),
     _named(Point.GATE_WRITTEN),
@@ -62,6 +65,17 @@ BY_PROCESS = [
 """These happen to any job."""
 
 
+def one_step_at_a_time(service: Installation) -> None:
+    """Let each stage worker run one step at a time, so that a failure ends the process of its case alone.
+
+    What becomes of many beside it is tested in `test_killed_workers`.
+    """
+    for name in ("stages1", "stages2"):
+        argv = list(service.services[name].argv)
+        argv[argv.index("-c") + 1] = "1"
+        service.services[name] = replace(service.services[name], argv=argv)
+
+
 @pytest.fixture(scope="module")
 def ended(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
@@ -72,6 +86,7 @@ def ended(
         postgres_url,
         migrated_database,
         redis_url,
+        prepare=one_step_at_a_time,
         PIPELINE_FAILPOINT=",".join([*(case.fault for case in BY_JOB), *BY_PROCESS]),
     ) as world:
         world.service.start("stages1", "stages2", "hooks1", "housekeeping", "beat", "watcher")

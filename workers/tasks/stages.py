@@ -1,8 +1,10 @@
-"""The stage tasks: run the stage that the message names, and continue the chain with the next one."""
+"""The stage tasks: run the stage that the message names and those after it that this worker serves, and continue the chain with
+the next one that it does not."""
 
 from __future__ import annotations
 
 import uuid
+from contextlib import AbstractContextManager
 from typing import Any
 
 from celery import Task, bootsteps
@@ -15,19 +17,24 @@ from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue
 from pipeline_core.runtime import give
 from pipeline_core.stages.names import STAGES, Stage
 from pipeline_core.stages.shares import Shares, Waiting, places_of, shares
-from workers import chain, publish, stage_run
+from workers import chain, publish, queues, stage_run
 from workers.app import app
 from workers.names import stage_task
+from workers.task_events import announced
 
 
 def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None:
-    """Run one stage of a job, if its step is still due. The outcome is committed before the chain continues.
-
-    Then, in the place that it had, run the steps that wait for one in this process.
+    """Run a stage of a job, if its step is still due, and carry on with the next ones. What they come to is committed before the
+    chain continues. Then, in the place that it had, run the steps that wait for one in this process.
     """
     # Celery publishes the rest of the chain when this returns, as far as it is left there.
     remaining: list[dict[str, Any]] = task.request.chain if task.request.chain is not None else []
-    match stage_run.run(job_id, epoch, Stage(stage), _owner(task)):
+
+    def carried(stage: Stage) -> AbstractContextManager[None]:
+        chain.drop_until(remaining, stage)
+        return announced(task, stage, remaining.pop() if remaining else None)
+
+    match stage_run.run(job_id, epoch, Stage(stage), _owner(task), carries=queues.served_stages(app), carried=carried):
         case AlreadyAdvanced():
             pass
         case Continue(following):
@@ -44,7 +51,7 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
 
 
 def _run_waiting(task: Task[Any, Any], step: Waiting) -> None:
-    progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task))
+    progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task), carries=queues.served_stages(app))
     if isinstance(progress, Continue):
         publish.publish([StepDue(step.job_id, step.epoch, progress.stage)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -141,6 +142,28 @@ def test_a_step_is_handed_over_by_its_holder_alone_and_counts_no_claim() -> None
     assert isinstance(taken, ClaimedStep)
     assert taken.claim_count == 1
     assert cursor.finish(taken, Advance()) == Continue(Stage.LAUNCH)
+
+
+def test_a_worker_that_carries_on_holds_the_next_step_as_if_it_had_claimed_it() -> None:
+    job_id = submitted()
+    advance = Advance(taskset=taskset(), factors={"p": [{"topic": "p", "advice": 1}]}, namespace="default")
+    progress = cursor.finish(claimed(job_id), advance, (Stage.LAUNCH,))
+    assert isinstance(progress, Continue)
+    carried = progress.claimed
+    assert carried is not None
+    assert cursor.claim(job_id, 0, Stage.LAUNCH, "w2") == NotOwner()
+    let_lease_end(job_id)
+    read = claimed(job_id, Stage.LAUNCH, owner="w2")
+    assert replace(read, owner=carried.owner, claim_count=1) == carried
+    assert read.claim_count == 2
+    with pytest.raises(LeaseLost):
+        cursor.finish(carried, Advance())
+
+
+def test_a_stage_that_the_worker_does_not_serve_is_left_to_others() -> None:
+    job_id = submitted()
+    assert cursor.finish(claimed(job_id), Advance(taskset=taskset()), (Stage.BIND,)) == Continue(Stage.LAUNCH)
+    assert claimed(job_id, Stage.LAUNCH, owner="w2").claim_count == 1
 
 
 def test_the_cursor_skips_stages_that_nothing_matches() -> None:

@@ -13,6 +13,7 @@ import requests
 from pipeline_up.flower import answering, flower
 from tests.builders import taskset
 from tests.installation import Installation
+from tests.plugin_server import PluginServer
 from tests.waiting import HANG_SECONDS, wait_for
 
 
@@ -35,7 +36,7 @@ def watched(service: Installation, tmp_path: Path) -> Iterator[str]:
 
 
 def test_flower_shows_tasks_with_job_ids_to_those_alone_who_have_the_password(
-    service: Installation, watched: str
+    service: Installation, watched: str, plugins: PluginServer
 ) -> None:
     paths = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/workers")
     for credentials in (None, ("admin", "wrong"), ("other", "pass word:1")):
@@ -48,13 +49,19 @@ def test_flower_shows_tasks_with_job_ids_to_those_alone_who_have_the_password(
 
     right = ("admin", "pass word:1")
     assert requests.get(watched, auth=right, timeout=HANG_SECONDS).status_code == 200
+    gate = {
+        "pluginType": "AccessGate",
+        "callAddress": plugins.plugin("/gate", lambda packet: {"decision": "pass"}),
+    }
+    service.register("gate", gate)
     job_id = service.submit(taskset())
 
     def shown() -> bool:
         tasks = requests.get(f"{watched}/api/tasks", auth=right, timeout=HANG_SECONDS).json().values()
-        return any(task["name"] == "stage.launch" and job_id in (task["args"] or "") for task in tasks)
+        of_job = {task["name"]: task["state"] for task in tasks if job_id in (task["args"] or "")}
+        return of_job == {"stage.gates": "SUCCESS", "stage.launch": "SUCCESS"}
 
-    wait_for(shown, "the job's task in Flower")
+    wait_for(shown, "the job's tasks in Flower, also the one that was carried on in place")
 
 
 def test_flowers_password_is_in_no_command_line() -> None:
