@@ -16,7 +16,7 @@ from scripts.benchmarks.stand import JOB, Stand, plugin_server, register, standi
 from workers.processes import WORKERS
 
 NAME = "deliveries_per_second"
-GOAL = 0.5
+GOAL = 1.0
 SUBSCRIBER_MILLISECONDS = 1
 # What a subscriber is sent, as far as it is of any size.
 EVENT = {"id": "j01kb5gqz5sk4q7r3f0m7h2k9xz", "currentState": "waiting", "occurredAt": "2026-01-01T00:00:00.000001Z"}

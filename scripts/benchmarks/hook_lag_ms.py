@@ -14,8 +14,8 @@ from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, plugin_server, register, standing, wait_for
 
 NAME = "hook_lag_ms"
-GOAL_P50 = 100.0
-GOAL_P99 = 1000.0
+GOAL_P50 = 50.0
+GOAL_P99 = 500.0
 EVENTS_PER_SECOND = 200
 SUBSCRIBER_MILLISECONDS = 1
 SUBMITTERS = 4
