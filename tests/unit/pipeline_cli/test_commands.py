@@ -145,7 +145,7 @@ def test_a_database_url_that_is_none_is_exit_code_2_and_says_what_would_be_right
     monkeypatch.setenv("PIPELINE_DATABASE_URL", "zzz")
     result = CliRunner().invoke(main, ["database", "upgrade"])
     assert result.exit_code == Exit.USAGE
-    assert "postgresql://" in result.stderr
+    assert "begins with `postgresql:`" in result.stderr
 
 
 def test_a_token_that_is_none_is_exit_code_2_and_not_shown() -> None:
