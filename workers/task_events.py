@@ -24,7 +24,7 @@ def announced(task: Task[Any, Any], stage: Stage, signature: Mapping[str, Any] |
         yield
         return
     id = str(signature["options"]["task_id"]) if signature else str(uuid.uuid4())
-    request = task.request
+    request: Any = task.request
     about = {"uuid": id, "name": stage_task(stage), "root_id": request.root_id, "parent_id": request.id}
     arguments = repr((request.args[0], request.args[1], str(stage)))
     started = time.monotonic()

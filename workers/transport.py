@@ -29,12 +29,14 @@ class Channel(redis.Channel):
     """A channel that writes nothing for a message that it takes, and puts it back when it is closed before the message is
     acknowledged."""
 
+    connection: Transport
     ack_emulation = False
 
     def _brpop_read(self, **options: Any) -> Any:
+        kombu: Any = super()
         delivered = self.connection.delivered
         try:
-            return super()._brpop_read(**options)
+            return kombu._brpop_read(**options)
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             if self.connection.delivered != delivered:
                 raise
@@ -42,8 +44,9 @@ class Channel(redis.Channel):
             raise Empty from None
 
     def _receive_one(self, client: Any) -> Any:
+        kombu: Any = super()
         try:
-            return super()._receive_one(client)
+            return kombu._receive_one(client)
         except RecursionError:
             raise Empty from None
 
@@ -60,7 +63,7 @@ class Transport(redis.Transport):
         super().__init__(*args, **options)
         self.delivered = 0
 
-    def _deliver(self, message: Any, queue: str) -> None:
+    def _deliver(self, message: Any, queue: str | None) -> None:
         self.delivered += 1
         super()._deliver(message if usable(message) else discarded(), queue)
 

@@ -28,7 +28,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
     chain continues. Then, in the place that it had, run the steps that wait for one in this process.
     """
     # Celery publishes the rest of the chain when this returns, as far as it is left there.
-    remaining: list[dict[str, Any]] = task.request.chain if task.request.chain is not None else []
+    request: Any = task.request
+    remaining: list[dict[str, Any]] = request.chain if request.chain is not None else []
 
     def carried(stage: Stage) -> AbstractContextManager[None]:
         chain.drop_until(remaining, stage)
