@@ -361,7 +361,7 @@ class _Facade(SimpleNamespace):
     """Functions that an expression may call. It has no text of its own: that of Python has addresses of memory in it."""
 
     def __str__(self) -> str:
-        raise TypeError(f"it has no text; say which of its parts is meant: {', '.join(vars(self))}")
+        raise _NoValue(f"it has no text; say which of its parts is meant: {', '.join(vars(self))}")
 
 
 class _Function:
@@ -374,7 +374,7 @@ class _Function:
         return self._function(*positional, **named)
 
     def __str__(self) -> str:
-        raise TypeError("a function has no text; call it, with ( )")
+        raise _NoValue("a function has no text; call it, with ( )")
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -382,7 +382,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         value = super().getattr(obj, attribute)
-        return _Function(value) if callable(value) else value
+        return _Function(value) if callable(value) and not isinstance(value, StrictUndefined) else value
 
 
 def _uuid_facade() -> _Facade:
