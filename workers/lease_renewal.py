@@ -1,5 +1,9 @@
 """Renew the leases of the steps that this process holds, in a background thread. So leases can be short, and the step of a worker
-that died can soon be claimed by another one. The thread also keeps ticks from publishing the steps that wait for a place here."""
+that died can soon be claimed by another one.
+
+The thread also keeps ticks from publishing the steps that wait for a place here, and publishes some of them itself, so that no
+process is idle while many steps wait in another one.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,10 @@ from pipeline_core.stages.shares import shares
 from workers.publish import publish
 
 log = structlog.get_logger(__name__)
+
+HANDED_OVER_PART = 4
+"""Each time as many waiting steps are published again as one of so many places: enough to fill another process in a few rounds,
+and few enough to cost little when this one takes them back."""
 
 
 class LeaseRenewal:
@@ -78,3 +86,5 @@ def _renew(held: Sequence[ClaimedStep]) -> None:
     # Who leaves a place takes the next step that waits. This is for what a thread that failed left undone.
     while step := places.next():
         publish([StepDue(step.job_id, step.epoch, step.stage)])
+    if steps := places.hand_over(places.places // HANDED_OVER_PART):
+        publish([StepDue(step.job_id, step.epoch, step.stage) for step in steps])

@@ -6,7 +6,8 @@ plugin alone gets most of the places; the more others come, the less each may ho
 none, however many slow plugins there are. Among those that wait, nobody gets a place who holds more than one that is refused.
 
 A step that gets no place does not block its thread: its lease is released, and it waits in a list of this process until somebody
-leaves a place (`workers.stage_run`).
+leaves a place (`workers.stage_run`). From time to time the last ones of the list are published again, since another process may
+have a place for them (`workers.lease_renewal`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice, zip_longest
 
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.runtime import part
@@ -130,12 +132,16 @@ class Shares:
 
     def drop(self, steps: Collection[Waiting]) -> None:
         """Let these steps wait no more."""
-        dropped = set(steps)
         with self._lock:
-            groups = {
-                keys: deque(step for step in group if step not in dropped) for keys, group in self._waiting.items()
-            }
-            self._waiting = {keys: group for keys, group in groups.items() if group}
+            self._drop(steps)
+
+    def hand_over(self, most: int) -> list[Waiting]:
+        """Take at most so many waiting steps out of the list: of each group of keys in turn, those that came last."""
+        with self._lock:
+            turns = zip_longest(*(reversed(group) for group in self._waiting.values()))
+            steps = [*islice((step for turn in turns for step in turn if step), most)]
+            self._drop(steps)
+            return steps
 
     def usage(self, key: Key) -> int:
         """How many places are held under this key."""
@@ -149,6 +155,11 @@ class Shares:
     def _admits(self, keys: frozenset[Key], held: frozenset[Key] | None) -> bool:
         free = self.free + (held is not None)
         return free > 0 and all(self._usage[key] < _limit(key[0], free) for key in keys - (held or frozenset()))
+
+    def _drop(self, steps: Collection[Waiting]) -> None:
+        dropped = set(steps)
+        groups = {keys: deque(step for step in group if step not in dropped) for keys, group in self._waiting.items()}
+        self._waiting = {keys: group for keys, group in groups.items() if group}
 
     def _hold(self, owner: str, keys: frozenset[Key]) -> None:
         before = self._held.get(owner, frozenset())

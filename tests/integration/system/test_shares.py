@@ -39,7 +39,7 @@ def test_jobs_that_no_slow_gate_matches_go_on_while_slow_gates_hold_up_all_other
             for _ in range(JOBS_OF_EACH)
             for number in range(GATES)
         ]
-        wait_for(lambda: len(held) > len(waiting) // 4, "the workers to be full", progress=lambda: len(held))
+        wait_for(lambda: len(held) > len(waiting) // 2, "the workers to be full", progress=lambda: len(held))
         for kind in ("quick", "none", "quick", "none"):
             service.wait_state(service.submit(taskset(), header={"type": kind}), "succeeded")
         assert len(held) < len(waiting), "there were more than the workers have places for"

@@ -108,6 +108,21 @@ def test_of_those_that_wait_the_one_who_holds_fewest_is_next_and_each_in_its_ord
     assert shares.next() is None
 
 
+def test_those_that_came_last_are_handed_over_from_each_group_in_turn_and_wait_here_no_more() -> None:
+    shares = Shares(PLACES)
+    slow, other = gate("slow"), gate("other")
+    fill(shares, slow)
+    steps = [Waiting(f"j{number}", 0, Stage.GATES) for number in range(5)]
+    for step in steps[:4]:
+        shares.wait(step, slow)
+    shares.wait(steps[4], other)
+    assert shares.hand_over(0) == []
+    assert shares.hand_over(3) == [steps[3], steps[4], steps[2]]
+    assert shares.waiting() == steps[:2]
+    assert shares.hand_over(9) == [steps[1], steps[0]]
+    assert shares.waiting() == shares.hand_over(9) == []
+
+
 @given(st.integers(1, 500))
 def test_a_worker_has_a_place_and_from_two_threads_on_a_spare_one(threads: int) -> None:
     assert 1 <= places_of(threads) <= threads
