@@ -35,7 +35,7 @@ from pipeline_up.service import Service
 from pipeline_up.supervisor import Change, ServiceSupervisor, StartFailed, StopRequested
 from workers import processes
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 SERVER_STOP_SECONDS = 30.0
 MARKS = {Change.READY: "[green]●[/]", Change.EXITED: "[red]●[/]", Change.STOPPED: "○", Change.KILLED: "[yellow]○[/]"}
 at_least_one = click.IntRange(min=1)

@@ -1,4 +1,4 @@
-"""What clients are told apart by."""
+"""The network of a client, by which its requests and connections are counted."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from pipeline_up.supervisor import Change, ServiceSupervisor
 from workers.names import stage_queues
 from workers.processes import concurrency_of, stage_workers
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 PATIENCE_SECONDS = 300.0
 BARE_DATABASE, HUEY_DATABASE = 1, 2
 
