@@ -38,9 +38,14 @@ CONFIGURATION = {
     "log_checkpoints": "off",
     # Statements and rows have documents and secrets in them.
     "log_min_error_statement": "panic",
-    "log_error_verbosity": "terse",
 }
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+# Details of errors have values of rows. Set for the role, not the server: why a server does not start is a detail too.
+_ROLE_AND_DATABASE = f"""CREATE ROLE {NAME} LOGIN CREATEDB PASSWORD '{{password}}'
+ALTER ROLE {NAME} SET log_error_verbosity = 'terse'
+CREATE DATABASE {NAME} OWNER {NAME}
+"""
 
 
 class EmbeddedPostgres(EmbeddedServer):
@@ -97,7 +102,7 @@ class EmbeddedPostgres(EmbeddedServer):
         superuser.unlink()
         self._run(
             "postgres", "--single", "-D", str(draft), "postgres",
-            text=f"CREATE ROLE {NAME} LOGIN CREATEDB PASSWORD '{password}'\nCREATE DATABASE {NAME} OWNER {NAME}\n",
+            text=_ROLE_AND_DATABASE.format(password=password),
         )  # fmt: skip
         draft.rename(self._data)
 

@@ -498,5 +498,7 @@ def test_a_supervisor_loads_nothing_heavy() -> None:
     command = [sys.executable, "-I", "-S", "-c", program, str(Path(__file__).parents[3])]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     own = {name.removeprefix("pipeline_core.") for name in loaded if name.startswith("pipeline_core.")}
-    assert {name for name in own if not name.startswith("clusters.local")} == {"clusters", "common", "common.files"}
+    assert {name for name in own if not name.startswith("clusters.local")} == {
+        *("clusters", "clusters.records", "common", "common.files"),
+    }
     assert not loaded & {"pathlib", "dataclasses", "logging", "hashlib", "subprocess", "threading", "typing", "urllib"}

@@ -153,6 +153,7 @@ def test_a_feature_is_shown_as_it_was_registered_without_its_secrets() -> None:
         "maxAttempts": 3,
         "patienceSeconds": 60,
         "failurePolicy": "Suspend",
+        "resume": "writer",
     }
     with transaction() as session:
         assert registry.plugin_detail(session, "AccessGate.quota.platform") == plugins[1]
