@@ -51,10 +51,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """So many processes `-n auto` starts: none for a single file, or when the output is to be seen as it comes."""
+    """So many processes `-n auto` starts: none for a single file, or when the output is to be seen as it comes.
+
+    Unit tests use the CPU all the time, and so do those that start processes again and again."""
     if config.option.capture == "no" or (len(config.args) == 1 and ".py" in config.args[0]):
         return 0
-    return CPUS if all("unit" in Path(words).parts for words in config.args) else WAITING_PROCESSES
+    suites = {suite for words in config.args for suite in Path(words).parts}
+    return CPUS if suites & {"unit", "chaos"} else WAITING_PROCESSES
 
 
 @pytest.hookimpl(trylast=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import plugin
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import Installation
 from tests.waiting import wait_for
@@ -24,6 +25,8 @@ def world(
     with a_world(
         tmp_path_factory.mktemp("doubles"), postgres_url, migrated_database, redis_url, prepare=doubled
     ) as world:
+        # No call may be repeated because a busy machine answered late.
+        world.service.register("hook", plugin("LifeHook", world.plugins.plugin("/hook", lambda _: "OK")))
         world.service.start(
             "stages1", "stages2", "hooks1", "housekeeping", "housekeeping2", "beat", "beat2", "watcher", "watcher2"
         )
