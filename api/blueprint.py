@@ -11,6 +11,7 @@ from typing import Any
 import flask_smorest
 import structlog
 from flask import Response, current_app, request
+from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from api import auth, envelope, openapi
@@ -102,11 +103,16 @@ def _body(raw: bytes, body: RequestBody | None, actor: Actor) -> Any:
 
 
 def read_body() -> bytes:
-    """The bytes of the request's body. Raises TooLarge, and UnsupportedMediaType unless its headers declare plain JSON."""
+    """The bytes of the request's body.
+
+    Raises TooLarge; WrongParameter for chunks that are malformed; UnsupportedMediaType unless its headers declare plain JSON.
+    """
     try:
         raw = request.get_data(cache=False)
     except RequestEntityTooLarge:
         raise TooLarge(_TOO_LARGE) from None
+    except ParseException as error:
+        raise WrongParameter(f"The request's body has malformed chunks: {error}.") from None
     if len(raw) > MAX_BYTES:
         raise TooLarge(_TOO_LARGE)
     if raw:

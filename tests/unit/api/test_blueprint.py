@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize
 
 from api import blueprint
 from pipeline_core.errors import NotFound, WrongParameter
@@ -95,6 +96,22 @@ def test_a_too_long_body_of_unknown_length_is_refused_not_truncated(client: Flas
         headers={"token": "write_job", "Content-Type": "application/json"},
     )
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("error", [InvalidChunkSize(b"zz"), ChunkMissingTerminator(b"XX")])
+def test_malformed_chunks_are_the_clients_mistake(client: FlaskClient, error: Exception) -> None:
+    class Body(io.BytesIO):
+        def readinto(self, buffer: object, /) -> int:
+            raise error
+
+    answer = client.post(
+        "/v1/job",
+        input_stream=Body(),
+        environ_overrides={"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"},
+        headers={"token": "write_job", "Content-Type": "application/json"},
+    )
+    assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
+    assert "malformed chunks" in answer.json["msg"]
 
 
 def test_a_body_of_just_the_limit_is_read(client: FlaskClient) -> None:
