@@ -31,8 +31,9 @@ def test_a_migration_takes_live_rows_along(tmp_path: Path, postgres_url: str, re
         with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
             for job_id in due:
                 cursor.execute(
-                    "INSERT INTO steps (job_id, epoch, stage, pending_since, due_at, publish_count, claim_count, unreachable)"
-                    " VALUES (%s, 1, 'launch', now(), now(), 0, 0, '{}')",
+                    "INSERT INTO steps (job_id, epoch, stage, pending_since, due_at, publish_count, claim_count, crash_count,"
+                    " unreachable)"
+                    " VALUES (%s, 1, 'launch', now(), now(), 0, 0, 0, '{}')",
                     (job_id,),
                 )
         migrate.upgrade(url, later=LATER)
