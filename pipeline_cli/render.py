@@ -362,6 +362,7 @@ def status(payload: Record) -> Iterator[Any]:
             "jobs": counted(payload["jobs"]),
             "steps": counted(by_stage_and_condition(payload["steps"])),
             "runs": counted(payload["runs"]) or None,
+            "ended counted": ago(payload["endedAgeSeconds"]),
             "queues": "Redis is away" if payload["queues"] is None else counted(payload["queues"]) or "empty",
             "clean-ups": payload["cleanups"] or None,
             "cluster": cluster_health(payload["cluster"]),

@@ -175,7 +175,7 @@ def server_service(server: EmbeddedServer) -> Service:
         name=server.name,
         argv=server.command,
         env={"PATH": os.defpath, "LC_ALL": "C"},
-        ready=server.ready,
+        ready=lambda seconds: server.ready(),
         stop_signal=server.stop_signal,
         stop_seconds=SERVER_STOP_SECONDS,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import http.client
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,21 +46,17 @@ def flower(environment: Mapping[str, str], port: int, password: str) -> Service:
         name="flower",
         argv=processes.flower(HOST, port),
         env={**given, "FLOWER_BASIC_AUTH": f"{USER}:{password}"},
-        ready=answering(port),
+        ready=lambda seconds: answers(port),
     )
 
 
-def answering(port: int) -> Callable[[], bool]:
-    """A check whether a server that requires a password answers at the port."""
-
-    def answers() -> bool:
-        connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_SECONDS)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status == 401
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    return answers
+def answers(port: int) -> bool:
+    """Whether a server that requires a password answers at the port."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_SECONDS)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == 401
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

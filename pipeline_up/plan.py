@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
-from pipeline_up.service import Service
+from pipeline_up.heartbeats import Heartbeats
+from pipeline_up.service import Service, ready_at_once
 from workers import processes
 
 # A worker exits when its running tasks have ended. After this time it is killed, and its leases expire.
@@ -28,6 +32,7 @@ class ProcessPlan:
     api_ready: Callable[[], bool]
     stage_workers: int
     hook_workers: int
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
     def services(self) -> list[Service]:
         """All processes of the service except its database and Redis."""
@@ -37,7 +42,7 @@ class ProcessPlan:
             *(self._worker("hooks", f"hooks{number}") for number in range(1, self.hook_workers + 1)),
             self._worker("flows"),
             self._worker("housekeeping"),
-            self._service("beat", processes.beat(str(self.data_dir / "run" / "beat"))),
+            self._service("beat", processes.beat(str(self.data_dir / "run" / "beat")), heartbeat=heartbeats.BEAT),
             self._service("watcher", processes.watcher()),
         ]
 
@@ -50,13 +55,19 @@ class ProcessPlan:
                 grace_seconds=GUNICORN_GRACE_SECONDS,
             ),
             env=self.environment,
-            ready=self.api_ready,
+            ready=lambda seconds: self.api_ready(),
             pass_fds=(self.listener,),
             stop_seconds=GUNICORN_GRACE_SECONDS + 5,
         )
 
     def _worker(self, kind: str, name: str = "") -> Service:
-        return self._service(name or kind, processes.worker(kind, name=name), DRAIN_SECONDS)
+        command = processes.worker(kind, name=name)
+        name = name or kind
+        return self._service(
+            name, command, DRAIN_SECONDS, heartbeat=f"{heartbeats.WORKER}{name}@{socket.gethostname()}"
+        )
 
-    def _service(self, name: str, argv: Sequence[str], stop_seconds: float = 10.0) -> Service:
-        return Service(name=name, argv=argv, env=self.environment, stop_seconds=stop_seconds)
+    def _service(self, name: str, argv: Sequence[str], stop_seconds: float = 10.0, *, heartbeat: str = "") -> Service:
+        """A process that is ready when it has written its heartbeat; without the name of one, as soon as it runs."""
+        ready = partial(self.heartbeats.written, heartbeat) if heartbeat else ready_at_once
+        return Service(name=name, argv=argv, env=self.environment, ready=ready, stop_seconds=stop_seconds)

@@ -10,7 +10,7 @@ BACKOFF_FIRST_SECONDS = 0.5
 BACKOFF_LONGEST_SECONDS = 30.0
 
 
-def ready_at_once() -> bool:
+def ready_at_once(seconds: float) -> bool:
     """The readiness check of a service that is ready as soon as it runs."""
     return True
 
@@ -19,14 +19,15 @@ def ready_at_once() -> bool:
 class Service:
     """One process, with its child processes.
 
-    `env` is the whole environment; None means the supervisor's. `ready` is polled from the start until it returns True.
+    `env` is the whole environment; None means the supervisor's. `ready` is called with the seconds since the start of the
+    process, again and again until it returns True.
     `stop_signal` goes to the process alone; after `stop_seconds` its whole group is killed.
     """
 
     name: str
     argv: Sequence[str]
     env: Mapping[str, str] | None = None
-    ready: Callable[[], bool] = ready_at_once
+    ready: Callable[[float], bool] = ready_at_once
     pass_fds: tuple[int, ...] = ()
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0

@@ -177,9 +177,10 @@ class ServiceSupervisor:
             elif (status := child.reap()) is not None:
                 self._ended(child, status)
             elif not child.ready:
-                if child.service.ready():
+                seconds = time.monotonic() - child.started_at
+                if child.service.ready(seconds):
                     child.ready = True
-                    self._report(child.service.name, Change.READY, f"after {time.monotonic() - child.started_at:.1f} s")
+                    self._report(child.service.name, Change.READY, f"after {seconds:.1f} s")
             elif now - child.started_at > STEADY_SECONDS:
                 child.failures = 0
 

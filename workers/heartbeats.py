@@ -1,5 +1,5 @@
-"""Heartbeats of Celery's processes. A worker writes it from its event loop, beat when it sends the tick of the queue probes, so
-that a process that hangs writes none.
+"""Heartbeats of Celery's processes. A worker writes it from its event loop, first when it takes messages; beat when it has sent
+its first tick, and then with each tick of the queue probes. So a process that is not connected, or hangs, writes none.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from celery import bootsteps
 from celery.concurrency.prefork import TaskPool as ForkedPool
-from celery.signals import beat_init, before_task_publish
+from celery.signals import after_task_publish, beat_init, worker_ready
 
 from pipeline_core.database.engine import engine
 from pipeline_core.errors import Unavailable
@@ -30,10 +30,8 @@ class WorkerHeartbeat(bootsteps.StartStopStep):
         self._repeated: Any = None
 
     def start(self, parent: Any) -> None:
-        name = f"{heartbeats.WORKER}{parent.hostname}"
-        write = beat_before_fork if issubclass(parent.pool_cls, ForkedPool) else beat
-        write(name)
-        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, write, (name,))
+        liveness.touch()
+        self._repeated = parent.timer.call_repeatedly(heartbeats.EVERY_SECONDS, _worker_beats, (parent,))
 
     def stop(self, parent: Any) -> None:
         if self._repeated is not None:
@@ -61,11 +59,27 @@ def beat_before_fork(name: str) -> None:
     engine().dispose()
 
 
+@worker_ready.connect
+def _worker_takes_messages(sender: Any, **_: Any) -> None:
+    _worker_beats(sender.controller)
+
+
+def _worker_beats(worker: Any) -> None:
+    write = beat_before_fork if issubclass(worker.pool_cls, ForkedPool) else beat
+    write(f"{heartbeats.WORKER}{worker.hostname}")
+
+
 @beat_init.connect
 def _beat_begins(**_: Any) -> None:
     liveness.touch()
-    before_task_publish.connect(_beat_sends, sender=SEND_QUEUE_PROBES, weak=False)
+    after_task_publish.connect(_beat_sent_its_first, weak=False)
+    after_task_publish.connect(_beat_sent, sender=SEND_QUEUE_PROBES, weak=False)
 
 
-def _beat_sends(**_: Any) -> None:
+def _beat_sent_its_first(**_: Any) -> None:
+    after_task_publish.disconnect(_beat_sent_its_first)
+    _beat_sent()
+
+
+def _beat_sent(**_: Any) -> None:
     beat(heartbeats.BEAT)

@@ -119,6 +119,7 @@ class Status(Schema):
         required=True,
         metadata={"description": "Runs of flows by state; the ended ones are counted once a minute."},
     )
+    endedAgeSeconds = _seconds("How long ago the ended jobs and runs were counted.")
     failingSchedules = fields.Integer(
         required=True, metadata={"description": "Schedules whose runs cannot be created."}
     )

@@ -10,9 +10,9 @@ from pipeline_core.operations.status import Status, StepCondition
 from pipeline_core.plugins.guard import Circuit
 from pipeline_core.settings import Settings
 
-BEAT_HEARTBEAT_SECONDS = 60.0
+BEAT_HEARTBEAT_SECONDS = 45.0
 QUEUE_PROBE_SECONDS = 120.0
-WORKER_HEARTBEAT_SECONDS = 120.0
+WORKER_HEARTBEAT_SECONDS = 30.0
 PROBE_EVERY_SECONDS = 15.0
 """How often a probe is sent through each queue that is not long."""
 WATCHER_REPORT_SECONDS = 60.0
@@ -59,6 +59,7 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
             for key, waiting in now.deliveries.items()
         ],
         "runs": dict(now.runs),
+        "endedAgeSeconds": now.ended_age_seconds,
         "failingSchedules": now.failing_schedules,
         "cleanups": now.cleanups,
         "observationAgeSeconds": now.observation_age_seconds,

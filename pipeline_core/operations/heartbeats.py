@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Heartbeat
 
-EVERY_SECONDS = 15.0
+EVERY_SECONDS = 10.0
 """How often a process writes its heartbeat."""
 DELETED_AFTER_SECONDS = 3600.0
 """The age at which a worker's heartbeat is deleted: the worker's machine is gone."""

@@ -84,7 +84,8 @@ Queues = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`live` counts jobs by state and stage, `ended` by state. `lag_seconds` is how long the most overdue step has been
+    """`live` counts jobs by state and stage, `ended` by state; `ended_age_seconds` is how long ago ended jobs and runs were
+    counted. `lag_seconds` is how long the most overdue step has been
     overdue, `observation_age_seconds` the age of the oldest last observation of a launched job. `runs` counts runs of flows by
     state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table. `cluster`
     is what the watcher reports.
@@ -99,6 +100,7 @@ class Status:
     cleanups: int
     observation_age_seconds: float
     runs: Mapping[str, int]
+    ended_age_seconds: float
     failing_schedules: int
     heartbeat_ages: Mapping[str, float]
     cluster: ClusterHealth
@@ -148,6 +150,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
                 ),
             ),
             "runs": _runs(session),
+            "ended_age_seconds": max(_ended_jobs().age_seconds(), _ended_runs().age_seconds()),
             "failing_schedules": session.scalar(
                 select(func.count()).where(FlowRow.schedule_error_at.is_not(None), ~FlowRow.paused)
             )
@@ -194,6 +197,11 @@ class _EndedCounts:
                 self._counts = {str(state): int(count) for state, count in session.execute(self._query)}
                 self._counted_at = time.monotonic()
             return self._counts
+
+    def age_seconds(self) -> float:
+        """How long ago they were counted."""
+        with self._lock:
+            return time.monotonic() - self._counted_at
 
 
 @part

@@ -40,14 +40,14 @@ def services(plan: ProcessPlan) -> list[Service]:
             name="api",
             argv=(*program, API, str(plan.listener), mark),
             env=plan.environment,
-            ready=plan.api_ready,
+            ready=lambda seconds: plan.api_ready(),
             pass_fds=(plan.listener,),
         ),
         Service(
             name="stubborn",
             argv=(*program, STUBBORN, mark),
             env=plan.environment,
-            ready=lambda: "STUB_FAILS" not in os.environ,
+            ready=lambda seconds: "STUB_FAILS" not in os.environ,
             stop_seconds=float(os.environ.get("STUB_STOP_SECONDS", "0.5")),
         ),
     ]

@@ -196,7 +196,9 @@ def test_a_process_without_recent_heartbeat_is_a_problem(admin: Any, name: str, 
 def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> None:
     found = status.Status(
         **{name: {} for name in ("live", "ended", "deliveries", "runs", "circuits")},
-        **dict.fromkeys(("lag_seconds", "cleanups", "observation_age_seconds", "failing_schedules"), 0),
+        **dict.fromkeys(
+            ("lag_seconds", "cleanups", "observation_age_seconds", "failing_schedules", "ended_age_seconds"), 0
+        ),
         steps=(),
         plugins=(),
         cluster=cluster_health.ClusterHealth("here", report_age_seconds=1.0),
@@ -208,6 +210,18 @@ def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> N
     assert only.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")
 
 
+def test_a_worker_that_was_killed_is_a_problem_after_half_a_minute(admin: Any) -> None:
+    alive()
+    silence("worker/stages1@here", 35)
+    (only,) = admin.payload("GET", "/v1/status")["problems"]
+    assert only.startswith("The worker stages1@here has sent no heartbeat for 3")
+
+
+def test_the_status_says_how_long_ago_ended_jobs_were_counted(admin: Any) -> None:
+    first = admin.payload("GET", "/v1/status")["endedAgeSeconds"]
+    assert 0 <= first < admin.payload("GET", "/v1/status")["endedAgeSeconds"] < status.COUNTED_SECONDS
+
+
 def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     found = numbers()
     assert found["pipeline_beat_heartbeat_age_seconds"] == float("inf")
@@ -216,7 +230,7 @@ def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     assert len(answer["problems"]) == 3
 
 
-@pytest.mark.parametrize(("seconds", "problems"), [(10.0, 0), (100.0, 3), (1000.0, 6)])
+@pytest.mark.parametrize(("seconds", "problems"), [(10.0, 0), (40.0, 1), (100.0, 4), (1000.0, 6)])
 def test_what_has_had_no_time_since_the_start_is_no_problem(
     admin: Any, up_since: list[float], seconds: float, problems: int
 ) -> None:

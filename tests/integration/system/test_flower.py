@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from pipeline_up.flower import answering, flower
+from pipeline_up.flower import answers, flower
 from tests.builders import taskset
 from tests.installation import Installation
 from tests.plugin_server import PluginServer
@@ -28,7 +28,7 @@ def watched(service: Installation, tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "flower.log").open("wb") as log:
         process = subprocess.Popen(described.argv, env=dict(described.env or {}), stdout=log, stderr=log, cwd=tmp_path)
     try:
-        wait_for(answering(port), f"Flower; {(tmp_path / 'flower.log')}")
+        wait_for(lambda: answers(port), f"Flower; {(tmp_path / 'flower.log')}")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

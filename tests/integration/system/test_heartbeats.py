@@ -1,9 +1,18 @@
 from __future__ import annotations
 
 import signal
+import socket
+from contextlib import closing
+from pathlib import Path
 
+import pytest
+
+from pipeline_core.database import transaction
+from pipeline_core.operations import heartbeats
+from pipeline_core.settings import Settings
+from pipeline_up.heartbeats import Heartbeats
 from tests.builders import taskset
-from tests.installation import Installation
+from tests.installation import Installation, installed
 from tests.waiting import HANG_SECONDS, wait_for
 
 
@@ -46,3 +55,25 @@ def test_what_was_done_is_added_up(service: Installation) -> None:
         )
 
     wait_for(scraped, "the stages and ticks in the metrics")
+
+
+@pytest.mark.parametrize("process", ["stages1", "housekeeping", "beat"])
+def test_a_process_writes_its_first_heartbeat_when_it_is_connected_to_redis(
+    service_settings: Settings, database_url: str, tmp_path: Path, process: str
+) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with installed(tmp_path, database_url, f"redis://127.0.0.1:{port}/0") as installation:
+        installation.start(process)
+        wait_for(lambda: "Connection refused" in installation.log(process), "the process to find no Redis")
+        with transaction() as session:
+            assert heartbeats.ages(session) == {}
+
+
+def test_a_process_is_ready_by_a_heartbeat_that_is_younger_than_it_is(service_settings: Settings) -> None:
+    heartbeats.beat("worker/w@here")
+    assert Heartbeats().written("worker/w@here", 60.0)
+    assert not Heartbeats().written("worker/w@here", 0.0), "the heartbeat of the process before it"
+    assert not Heartbeats().written("worker/v@here", 60.0)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from gunicorn.config import Config
 
 from pipeline_up.plan import ProcessPlan
+from pipeline_up.service import ready_at_once
 
 
 def plan(**changes: object) -> ProcessPlan:
@@ -22,6 +24,21 @@ def plan(**changes: object) -> ProcessPlan:
 def test_the_plan_has_every_process_of_the_service_under_a_name_of_its_own() -> None:
     names = [service.name for service in plan().services()]
     assert names == ["api", "stages1", "stages2", "hooks1", "flows", "housekeeping", "beat", "watcher"]
+
+
+def test_workers_and_beat_are_ready_when_they_have_written_a_heartbeat() -> None:
+    asked: list[tuple[str, float]] = []
+
+    class Written:
+        def written(self, name: str, seconds: float) -> bool:
+            asked.append((name, seconds))
+            return False
+
+    services = plan(heartbeats=Written()).services()
+    assert [one.name for one in services if one.ready(2.0)] == ["api", "watcher"]
+    names = ["stages1", "stages2", "hooks1", "flows", "housekeeping"]
+    assert asked == [*((f"worker/{name}@{socket.gethostname()}", 2.0) for name in names), ("beat", 2.0)]
+    assert [one.name for one in services if one.ready is ready_at_once] == ["watcher"]
 
 
 def test_every_queue_has_a_worker() -> None:
