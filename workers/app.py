@@ -1,7 +1,7 @@
 """The Celery app and its settings.
 
 Redis can lose or duplicate a message whatever the settings are, so messages are wake-ups and PostgreSQL is the source of truth
-(`pipeline_core.jobs.cursor`). With late acknowledgement a worker takes no more messages than it runs tasks, and puts them back
+(`pipeline_core.jobs.claims`). With late acknowledgement a worker takes no more messages than it runs tasks, and puts them back
 when it is stopped; nothing relies on it.
 """
 

@@ -15,7 +15,7 @@ import structlog
 
 from pipeline_core.database.wakeups import StepDue
 from pipeline_core.errors import Unavailable
-from pipeline_core.jobs import cursor
+from pipeline_core.jobs import leases
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep
@@ -79,10 +79,10 @@ def lease_renewal() -> LeaseRenewal:
 
 def _renew(held: Sequence[ClaimedStep]) -> None:
     if held:
-        cursor.renew_all(held)
+        leases.renew_all(held)
     places = shares()
     if waiting := places.waiting():
-        places.drop(set(waiting) - set(cursor.keep_waiting(waiting)))
+        places.drop(set(waiting) - set(leases.keep_waiting(waiting)))
     # Who leaves a place takes the next step that waits. This is for what a thread that failed left undone.
     while step := places.next():
         publish([StepDue(step.job_id, step.epoch, step.stage)])

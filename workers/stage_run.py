@@ -16,8 +16,10 @@ from celery.worker import state
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
 from pipeline_core.errors import Unavailable
-from pipeline_core.jobs import cleanup, cursor
-from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, LeaseLost, NotOwner, Parked, Progress
+from pipeline_core.jobs import claims, cleanup, cursor, leases
+from pipeline_core.jobs.claims import AlreadyAdvanced, NotOwner
+from pipeline_core.jobs.cursor import Continue, Parked, Progress
+from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.jobs.trials import Trial, trial
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.settings import settings
@@ -34,7 +36,7 @@ log = structlog.get_logger(__name__)
 RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
     Stage.TRANSLATE: translate.run,
     Stage.FACTORS: factors.run,
-    Stage.GATES: lambda step: gates.run(step, partial(cursor.renew, step)),
+    Stage.GATES: lambda step: gates.run(step, partial(leases.renew, step)),
     Stage.DECORATE: decorate.run,
     Stage.BIND: bind.run,
     Stage.LAUNCH: launch.run,
@@ -61,7 +63,7 @@ def run(
     """
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=str(stage), epoch=epoch)
     try:
-        step = cursor.claim(job_id, epoch, stage, owner, holder=take_from)
+        step = claims.claim(job_id, epoch, stage, owner, holder=take_from)
         match step:
             case AlreadyAdvanced():
                 return step
@@ -95,7 +97,7 @@ def _run_in_place(step: ClaimedStep, carries: Collection[Stage]) -> Progress | N
     tried_alone = trial(step.claim_count, settings().max_claims) is Trial.ALONE
     keys = ALONE if tried_alone else first_keys(step)
     if not shares().enter(step.owner, keys):
-        cursor.release(step)
+        leases.release(step)
         _wait(step, keys)
         return None
     if tried_alone:

@@ -2,7 +2,7 @@
 
 For each message that a worker takes, kombu writes an entry into a hash and an index in Redis, and removes it when the message is
 acknowledged, so that messages of dead workers can be redelivered. That costs more than all else that a message does, and nobody
-relies on it: what is due is in PostgreSQL, and ticks find it (`pipeline_core.jobs.cursor`). So this transport keeps in memory
+relies on it: what is due is in PostgreSQL, and ticks find it (`pipeline_core.jobs.sweep`). So this transport keeps in memory
 which messages were taken, to limit their number; a worker that is stopped puts those back which it has not finished.
 
 Whoever can write to Redis can put anything into a queue. kombu's transport raises in the worker's loop for what is no JSON, or

@@ -95,7 +95,7 @@ def launched(replicas: int) -> str:
     from api.schemas.jobs import Submit
     from pipeline_core.auth.actor import SYSTEM
     from pipeline_core.clusters.base import Observation, ReplicaReport
-    from pipeline_core.jobs import cursor
+    from pipeline_core.jobs import claims, cursor
     from pipeline_core.jobs.submission import submit
     from pipeline_core.stages.names import Stage
     from pipeline_core.stages.outcomes import ClaimedStep, Launched
@@ -104,7 +104,7 @@ def launched(replicas: int) -> str:
     body = json.loads(json.dumps(JOB))
     body["job"]["spec"]["roles"][0]["replicas"] = replicas
     job_id = submit(Submit().read(body), SYSTEM)
-    claim = cursor.claim(job_id, 0, Stage.LAUNCH, "bench")
+    claim = claims.claim(job_id, 0, Stage.LAUNCH, "bench")
     if not isinstance(claim, ClaimedStep):
         raise TypeError(f"{job_id} cannot be launched: {claim}")
     waiting = tuple(ReplicaReport(ROLE, index, ReplicaState.WAITING) for index in range(replicas))

@@ -13,7 +13,8 @@ from celery.signals import celeryd_after_setup, task_postrun
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database.wakeups import StepDue
-from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue
+from pipeline_core.jobs.claims import AlreadyAdvanced
+from pipeline_core.jobs.cursor import Continue
 from pipeline_core.runtime import give
 from pipeline_core.stages.names import STAGES, Stage
 from pipeline_core.stages.shares import Shares, Waiting, places_of, shares

@@ -26,7 +26,7 @@ from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, attempts, progress
 from pipeline_core.flows.schedules import backfill_progress, run_creation
 from pipeline_core.hooks import deliveries
-from pipeline_core.jobs import cleanup, control, cursor, replicas, rollup
+from pipeline_core.jobs import cleanup, control, replicas, rollup, sweep
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import queue_probes, retention
 from pipeline_core.settings import settings
@@ -82,7 +82,7 @@ def steps() -> int:
     """Publish due steps: a message was lost, a worker died, or an unavailable plugin is to be called again."""
     if not below_limit(stage_queues()):
         return 0
-    return send("steps", cursor.due_steps(BATCH))
+    return send("steps", sweep.due_steps(BATCH))
 
 
 @tick("tick.deliveries")

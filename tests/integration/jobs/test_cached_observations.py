@@ -15,7 +15,7 @@ from pipeline_core.clusters.null import NullCluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica
-from pipeline_core.jobs import control, cursor, lifecycle, rollup
+from pipeline_core.jobs import claims, control, cursor, lifecycle, rollup
 from pipeline_core.jobs.submission import submit
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Fail, Launched
@@ -82,7 +82,7 @@ def launching(*others: dict[str, Any], replicas: int = 2, **role: Any) -> tuple[
     }  # fmt: skip
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}
     job_id = submit(Submit().read(raw), ADMIN)
-    claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
+    claim = claims.claim(job_id, 0, Stage.LAUNCH, "w1")
     assert isinstance(claim, ClaimedStep)
     return job_id, claim
 
@@ -205,7 +205,7 @@ def test_the_next_attempt_of_a_taskset_begins_with_what_was_seen_early_of_it_alo
         job.attempt, job.stage = 1, Stage.LAUNCH
         lifecycle.enqueue_step(session, job, Stage.LAUNCH, now())
         epoch = job.epoch
-    claim = cursor.claim(job_id, epoch, Stage.LAUNCH, "w1")
+    claim = claims.claim(job_id, epoch, Stage.LAUNCH, "w1")
     assert isinstance(claim, ClaimedStep)
     cluster.cached = observed(job_id, report(0, F), attempt=0)
     rollup.apply_cached_observations([job_id])

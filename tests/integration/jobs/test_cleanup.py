@@ -17,7 +17,7 @@ from pipeline_core.clusters.null import NullCluster
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
-from pipeline_core.jobs import cleanup, control, cursor
+from pipeline_core.jobs import claims, cleanup, control
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import submit
 from pipeline_core.settings import settings
@@ -76,7 +76,7 @@ def job_id() -> str:
         "apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet", "metadata": {}, "spec": {"roles": [role]},
     }  # fmt: skip
     made = submit(Submit().read({"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset}), ADMIN)
-    assert isinstance(cursor.claim(made, 0, Stage.LAUNCH, "w1"), ClaimedStep)
+    assert isinstance(claims.claim(made, 0, Stage.LAUNCH, "w1"), ClaimedStep)
     control.stop(made, ADMIN)
     with transaction() as session:
         session.execute(update(Job).where(Job.id == made).values(cleanup_after=None))

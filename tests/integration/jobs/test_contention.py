@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.jobs import control, cursor
+from pipeline_core.jobs import control, cursor, leases, trail_rows
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, TrailEntry, TrailOutcome
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
@@ -32,7 +32,7 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
     with transaction() as session:
         session.execute(text("UPDATE steps SET stage = 'gates' WHERE job_id = :id"), {"id": job_id})
     claim = claimed(job_id, Stage.GATES)
-    write = cursor._write_trail
+    write = trail_rows.write
     holds_the_step = Event()
 
     def write_late(*arguments: Any) -> None:
@@ -40,10 +40,10 @@ def test_a_gate_s_answer_and_a_stop_do_not_wait_for_each_other(monkeypatch: pyte
         wait_for(somebody_waits_for_a_lock, "the stop to wait for the step")
         write(*arguments)
 
-    monkeypatch.setattr(cursor, "_write_trail", write_late)
+    monkeypatch.setattr(trail_rows, "write", write_late)
     entry = TrailEntry(plugin_key="AccessGate.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
     with ThreadPoolExecutor(2) as pool:
-        renewed = pool.submit(cursor.renew, claim, [entry])
+        renewed = pool.submit(leases.renew, claim, [entry])
         assert holds_the_step.wait(HANG_SECONDS)
         stopped = pool.submit(control.stop, job_id, ADMIN)
         renewed.result(20)

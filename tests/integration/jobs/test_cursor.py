@@ -14,8 +14,10 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import control, cursor
-from pipeline_core.jobs.cursor import AlreadyAdvanced, Continue, Done, LeaseLost, NotOwner, Parked
+from pipeline_core.jobs import claims, control, cursor, leases, sweep
+from pipeline_core.jobs.claims import AlreadyAdvanced, NotOwner
+from pipeline_core.jobs.cursor import Continue, Done, Parked
+from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.jobs.submission import submit
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
@@ -46,7 +48,7 @@ def submitted_taskset(**spec: Any) -> str:
 
 
 def claimed(job_id: str, stage: Stage = Stage.TRANSLATE, epoch: int = 0, owner: str = "w1") -> ClaimedStep:
-    claim = cursor.claim(job_id, epoch, stage, owner)
+    claim = claims.claim(job_id, epoch, stage, owner)
     assert isinstance(claim, ClaimedStep), claim
     return claim
 
@@ -86,7 +88,7 @@ def test_a_submitted_job_has_its_first_step_and_its_first_event() -> None:
 def test_a_step_is_claimed_once() -> None:
     job_id = submitted()
     assert claimed(job_id).claim_count == 1
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
+    assert claims.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
 
 
 def test_a_step_whose_lease_has_ended_is_claimed_again_and_the_first_holder_has_lost_it() -> None:
@@ -115,11 +117,11 @@ def test_the_leases_that_a_process_holds_are_renewed_together_and_no_others() ->
     before = {job_id: lease_of(job_id) for job_id in (held, lost, locked)}
     with transaction() as session:
         session.execute(select(Step).where(Step.job_id == locked).with_for_update())
-        cursor.renew_all(claims)
+        leases.renew_all(claims)
     assert lease_of(held) > before[held]
     assert lease_of(lost) == before[lost], "another owner holds it"
     assert lease_of(locked) == before[locked], "nobody waits for who has locked it"
-    cursor.renew_all([claims[2]])
+    leases.renew_all([claims[2]])
     assert lease_of(locked) > before[locked]
     assert cursor.finish(of_another, Advance()) == Continue(Stage.LAUNCH)
 
@@ -127,18 +129,18 @@ def test_the_leases_that_a_process_holds_are_renewed_together_and_no_others() ->
 def test_a_released_step_is_as_if_it_had_not_been_claimed() -> None:
     job_id = submitted()
     claim = claimed(job_id)
-    cursor.release(claim)
+    leases.release(claim)
     again = claimed(job_id, owner="w2")
     assert again.claim_count == 1
-    cursor.release(claim)
+    leases.release(claim)
     assert cursor.finish(again, Advance()) == Continue(Stage.LAUNCH), "only its holder releases it"
 
 
 def test_a_step_is_handed_over_by_its_holder_alone_and_counts_no_claim() -> None:
     job_id = submitted()
     claimed(job_id)
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w3") == NotOwner()
-    taken = cursor.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w1")
+    assert claims.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w3") == NotOwner()
+    taken = claims.claim(job_id, 0, Stage.TRANSLATE, "w2", holder="w1")
     assert isinstance(taken, ClaimedStep)
     assert taken.claim_count == 1
     assert cursor.finish(taken, Advance()) == Continue(Stage.LAUNCH)
@@ -151,7 +153,7 @@ def test_a_worker_that_carries_on_holds_the_next_step_as_if_it_had_claimed_it() 
     assert isinstance(progress, Continue)
     carried = progress.claimed
     assert carried is not None
-    assert cursor.claim(job_id, 0, Stage.LAUNCH, "w2") == NotOwner()
+    assert claims.claim(job_id, 0, Stage.LAUNCH, "w2") == NotOwner()
     let_lease_end(job_id)
     read = claimed(job_id, Stage.LAUNCH, owner="w2")
     assert replace(read, owner=carried.owner, claim_count=1) == carried
@@ -181,9 +183,9 @@ def test_the_first_step_of_a_job_without_matching_plugins_is_its_launch() -> Non
 def test_a_message_of_a_finished_stage_lets_the_chain_continue() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Advance())
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == AlreadyAdvanced()
-    assert cursor.claim(job_id, 1, Stage.TRANSLATE, "w2") == NotOwner()
-    assert cursor.claim("j00000000000000000000000000", 0, Stage.TRANSLATE, "w2") == NotOwner()
+    assert claims.claim(job_id, 0, Stage.TRANSLATE, "w2") == AlreadyAdvanced()
+    assert claims.claim(job_id, 1, Stage.TRANSLATE, "w2") == NotOwner()
+    assert claims.claim("j00000000000000000000000000", 0, Stage.TRANSLATE, "w2") == NotOwner()
 
 
 def test_a_job_on_the_null_cluster_runs_and_succeeds_with_its_launch() -> None:
@@ -211,7 +213,7 @@ def test_a_suspended_job_has_no_step_and_a_resumed_one_has_the_same_stage_in_a_n
     step = step_of(job_id)
     assert step is not None
     assert (step.stage, step.epoch) == ("translate", progress.epoch + 1)
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "late") == NotOwner()
+    assert claims.claim(job_id, 0, Stage.TRANSLATE, "late") == NotOwner()
     assert states(job_id) == [(1, "waiting"), (2, "suspended"), (3, "waiting")]
 
 
@@ -239,14 +241,14 @@ def test_cleanup_after_a_stop_during_the_launch_waits_until_the_launch_lease_end
 def test_a_postponed_step_is_not_claimed_before_its_time_and_found_when_it_is_due() -> None:
     job_id = submitted()
     cursor.finish(claimed(job_id), Postpone(reason="the translator is away", seconds=3600))
-    assert cursor.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
+    assert claims.claim(job_id, 0, Stage.TRANSLATE, "w2") == NotOwner()
     assert job_of(job_id).reason == "the translator is away"
     with transaction() as session:
         past = func.now() - timedelta(seconds=1)
         session.execute(update(Step).where(Step.job_id == job_id).values(not_before=past, due_at=past))
-    due = [step.job_id for step in cursor.due_steps(1000)]
+    due = [step.job_id for step in sweep.due_steps(1000)]
     assert job_id in due
-    assert job_id not in [step.job_id for step in cursor.due_steps(1000)], "its next look is put off"
+    assert job_id not in [step.job_id for step in sweep.due_steps(1000)], "its next look is put off"
     assert claimed(job_id).claim_count == 1
 
 

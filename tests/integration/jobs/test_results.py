@@ -17,7 +17,7 @@ from pipeline_core.clusters.local.driver import LocalCluster
 from pipeline_core.clusters.null import NullCluster
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job
-from pipeline_core.jobs import cleanup, control, cursor, results, rollup
+from pipeline_core.jobs import claims, cleanup, control, cursor, results, rollup
 from pipeline_core.jobs.detail import detail
 from pipeline_core.jobs.submission import submit
 from pipeline_core.stages.names import Stage
@@ -72,7 +72,7 @@ def use(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> None:
 def job_id() -> str:
     """A job that was stopped while it was being launched."""
     found = submitted()
-    assert isinstance(cursor.claim(found, 0, Stage.LAUNCH, "w1"), ClaimedStep)
+    assert isinstance(claims.claim(found, 0, Stage.LAUNCH, "w1"), ClaimedStep)
     control.stop(found, ADMIN)
     return found
 
@@ -167,7 +167,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
 )
 def test_detail_shows_what_a_real_replica_left(local: LocalCluster, script: str, part: dict[str, str]) -> None:
     job_id = submitted(script)
-    claim = cursor.claim(job_id, 0, Stage.LAUNCH, "w1")
+    claim = claims.claim(job_id, 0, Stage.LAUNCH, "w1")
     assert isinstance(claim, ClaimedStep)
     cursor.finish(claim, Launched(observation=local.launch(LaunchRequest(job_id, "default", "u1", taskset(script)))))
     ended(local, job_id)

@@ -1,4 +1,4 @@
-"""How a chain continues after each outcome of a step, and when its step cannot be claimed."""
+"""How a chain continues after each outcome of a step."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import pytest
 from pipeline_core.clusters.base import Observation
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.jobs.cursor import (
-    AlreadyAdvanced,
     Continue,
     Done,
-    NotOwner,
     Parked,
     Progress,
     progress_of,
-    why_not_claimed,
 )
-from pipeline_core.stages.names import STAGES, Stage, after
+from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Launched, Outcome, Postpone, Stop, Suspend
 from tests.unit.stages.conftest import HEADER, plugin
 
@@ -77,15 +74,3 @@ def test_a_suspended_job_is_parked_with_this_and_all_later_stages_under_the_next
 def test_after_any_other_outcome_the_chain_ends(outcome: Outcome) -> None:
     expected: Progress = Done()
     assert progress_of(step(Stage.LAUNCH), outcome, Snapshot(1, ())) == expected
-
-
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("pending", STAGES)
-def test_a_chain_continues_only_where_the_cursor_of_its_epoch_is_past_the_stage(stage: Stage, pending: Stage) -> None:
-    further = pending in after(stage)
-    assert why_not_claimed((0, pending), 0, stage) == (AlreadyAdvanced() if further else NotOwner())
-    assert why_not_claimed((1, pending), 0, stage) == NotOwner(), "the message is of an older epoch"
-
-
-def test_a_job_without_a_step_has_none_to_claim() -> None:
-    assert why_not_claimed(None, 0, Stage.TRANSLATE) == NotOwner()

@@ -1,0 +1,44 @@
+"""The rows of a job's trail that a stage reads and writes: the plugin calls of its step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from pipeline_core.database.models import TrailRow
+from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import ClaimedStep, TrailEntry, TrailOutcome
+
+
+def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
+    """The plugin calls of this stage of the job so far, oldest first."""
+    rows = session.execute(
+        select(TrailRow).where(TrailRow.job_id == job_id, TrailRow.stage == stage).order_by(TrailRow.id)
+    ).scalars()
+    return tuple(
+        TrailEntry(
+            plugin_key=row.plugin_key,
+            outcome=TrailOutcome(row.outcome),
+            started_at=row.started_at,
+            call_number=row.call_number,
+            attempts=row.attempts,
+            duration_ms=row.duration_ms,
+            decision=row.decision,
+            reason=row.reason,
+            factors=row.factors,
+            patch=row.patch,
+        )
+        for row in rows
+    )
+
+
+def write(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:
+    """Write the plugin calls of a claimed step."""
+    if entries:
+        of_step = {"job_id": step.job_id, "epoch": step.epoch, "stage": step.stage}
+        session.execute(
+            insert(TrailRow),
+            [{**of_step, **{name: getattr(entry, name) for name in TrailEntry.__slots__}} for entry in entries],
+        )
