@@ -307,7 +307,7 @@ class PluginSettings:
         "always refused.",
     )
     plugin_concurrency: int = _setting(
-        _integer, 64, "How many calls of one plugin all workers together may make at a time.", unit="calls"
+        _integer, 128, "How many calls of one plugin all workers together may make at a time.", unit="calls"
     )
     breaker_failures: int = _setting(
         _integer, 5, "After so many calls in a row that did not reach a plugin its circuit opens.", unit="calls"

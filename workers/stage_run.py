@@ -122,7 +122,7 @@ def stopping() -> bool:
 
 
 def _wait(step: ClaimedStep, keys: frozenset[Key]) -> None:
-    log.info("step waits for a place in the worker")
+    log.debug("step waits for a place in the worker")
     shares().wait(Waiting(step.job_id, step.epoch, step.stage), keys)
 
 

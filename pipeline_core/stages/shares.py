@@ -2,8 +2,13 @@
 
 A place is a thread that runs a step. It is held under keys: the plugins that the step calls at the moment, their features, and
 the job's user. A key gets another place while it holds fewer than a multiple of the places that are free (`FACTORS`). So one
-plugin alone gets most of the places; the more others come, the less each may hold; and some places are left for those that hold
-none, however many slow plugins there are. Among those that wait, nobody gets a place who holds more than one that is refused.
+plugin alone gets most of the places; the more others come, the less each may hold. Among those that wait, nobody gets a place
+who holds more than one that is refused.
+
+A plugin is quick while its last call took less than SLOW_SECONDS and none of its calls has taken longer. All others together,
+slow or not called yet, have seven eighths of the places (`SLOW_PART`), of which the shares of each are counted; only the first
+call of a plugin that was not called yet may begin beyond that, while more than a sixteenth is free (`UNTRIED_PART`). So whatever
+comes, in whatever order, steps with quick plugins or none find places, however many slow plugins there are.
 
 A step that gets no place does not block its thread: its lease is released, and it waits in a list of this process until somebody
 leaves a place (`workers.stage_run`). From time to time the last ones of the list are published again, since another process may
@@ -13,9 +18,10 @@ have a place for them (`workers.lease_renewal`).
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice, zip_longest
 
@@ -44,6 +50,19 @@ LIMITS = {Kind.ALONE: 2}
 
 SPARE_PART = 8
 """One of so many threads of a worker is spare: it claims steps and finds out whether they get a place."""
+
+SLOW_PART = 8
+"""One of so many places is not for plugins that are slow or were not called yet."""
+
+SLOW_FACTOR = 6
+"""Such a plugin gets a place while it holds fewer than so many times those of the places for such plugins that are free: three
+quarters of all if there is no other."""
+
+UNTRIED_PART = 16
+"""One of so many places is not for the first call of a plugin either."""
+
+SLOW_SECONDS = 1.0
+"""A plugin with a call that has taken so long is not quick."""
 
 Key = tuple[Kind, str]
 
@@ -76,11 +95,38 @@ def keys_of(user: str, plugins: Iterable[RegisteredPlugin], *, cluster: bool = F
     return frozenset(keys)
 
 
-class Shares:
-    """The places of one process, who holds them, and which steps wait. Thread-safe; never blocks for long."""
+@dataclass(slots=True)
+class _Calls:
+    """The calls of one plugin: when each began, by the step's owner, the earliest first. `quick` says whether the last one that
+    ended was, None that none has ended."""
 
-    def __init__(self, places: int) -> None:
+    begun: dict[str, float] = field(default_factory=dict)
+    quick: bool | None = None
+
+    def quick_at(self, now: float) -> bool:
+        return bool(self.quick) and not self._slow_at(now)
+
+    @property
+    def untried(self) -> bool:
+        return self.quick is None and not self.begun
+
+    def end(self, owner: str, now: float) -> None:
+        self.quick = now - self.begun.pop(owner) < SLOW_SECONDS
+
+    def _slow_at(self, now: float) -> bool:
+        return now - next(iter(self.begun.values()), now) >= SLOW_SECONDS
+
+
+class Shares:
+    """The places of one process, who holds them, and which steps wait. Thread-safe; never blocks for long.
+
+    `clock` is a monotonic clock, in seconds.
+    """
+
+    def __init__(self, places: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.places = places
+        self._clock = clock
+        self._calls: defaultdict[Key, _Calls] = defaultdict(_Calls)
         self._held: dict[str, frozenset[Key]] = {}
         self._usage: Counter[Key] = Counter()
         self._waiting: dict[frozenset[Key], deque[Waiting]] = {}
@@ -90,7 +136,7 @@ class Shares:
         """Take a place under these keys for a step with this owner. If it has a place, its keys are replaced. False: refused,
         and nothing is changed."""
         with self._lock:
-            if not self._admits(keys, self._held.get(owner)):
+            if not self._admission(self._held.get(owner))(keys):
                 return False
             self._hold(owner, keys)
             return True
@@ -116,7 +162,7 @@ class Shares:
     def next(self) -> Waiting | None:
         """Take a waiting step that would get a place now out of the list: of those, one whose keys hold the fewest places."""
         with self._lock:
-            groups = [keys for keys in self._waiting if self._admits(keys, None)]
+            groups = [*filter(self._admission(), self._waiting)]
             if not groups:
                 return None
             keys = min(groups, key=self._most_held)
@@ -152,9 +198,29 @@ class Shares:
         """How many places nobody holds."""
         return self.places - len(self._held)
 
-    def _admits(self, keys: frozenset[Key], held: frozenset[Key] | None) -> bool:
-        free = self.free + (held is not None)
-        return free > 0 and all(self._usage[key] < _limit(key[0], free) for key in keys - (held or frozenset()))
+    def _admission(self, held: frozenset[Key] | None = None) -> Callable[[frozenset[Key]], bool]:
+        """Whether a step gets a place now under the keys that are given, if it has a place already under those in `held`."""
+        now, free = self._clock(), self.free + (held is not None)
+        free_for_slow = min(free, self.places - self.places // SLOW_PART - self._held_by_slow(now))
+
+        def admits_plugin(key: Key) -> bool:
+            calls = self._calls.get(key) or _Calls()
+            return (
+                calls.quick_at(now)
+                or self._usage[key] < SLOW_FACTOR * free_for_slow
+                or (calls.untried and free > self.places // UNTRIED_PART)
+            )
+
+        def admits(keys: frozenset[Key]) -> bool:
+            new = keys - (held or frozenset())
+            within_shares = free > 0 and all(self._usage[key] < _limit(key[0], free) for key in new)
+            return within_shares and all(admits_plugin(key) for key in new if key[0] is Kind.PLUGIN)
+
+        return admits
+
+    def _held_by_slow(self, now: float) -> int:
+        slow = (calls.begun for calls in self._calls.values() if calls.begun and not calls.quick_at(now))
+        return len(set[str]().union(*slow))
 
     def _drop(self, steps: Collection[Waiting]) -> None:
         dropped = set(steps)
@@ -169,6 +235,14 @@ class Shares:
         for key in before - keys:
             if not self._usage[key]:
                 del self._usage[key]
+        now = self._clock()
+        for kind, name in before ^ keys:
+            if kind is Kind.PLUGIN:
+                calls = self._calls[kind, name]
+                if owner in calls.begun:
+                    calls.end(owner, now)
+                else:
+                    calls.begun[owner] = now
 
     def _most_held(self, keys: frozenset[Key]) -> float:
         return max(self._usage[key] / FACTORS[key[0]] for key in keys)

@@ -186,7 +186,11 @@ def test_slow_subscribers_do_not_delay_another_one(
         return "OK"
 
     address = plugins.plugin("/slow", hang)
-    keys = [subscribe(f"slow{number}", address, owner=f"slow{number % owners}") for number in range(slow)]
+    # Nothing would wake the drain for the next attempt of a delivery that timed out.
+    keys = [
+        subscribe(f"slow{number}", address, owner=f"slow{number % owners}", timeoutSeconds=300)
+        for number in range(slow)
+    ]
     prompt = subscribe("prompt", plugins.plugin("/prompt", lambda _: "OK"), owner="pat")
     for key in keys:
         enqueue(key, 1)
@@ -196,10 +200,10 @@ def test_slow_subscribers_do_not_delay_another_one(
     wait_for(lambda: len(plugins.calls_of("/slow")) >= min(slow, 8), "the slow ones to hold their places")
     enqueue(prompt, 20)
     drain.wake(prompt)
-    wait_for(lambda: not waiting(prompt), progress=lambda: waiting(prompt))
+    wait_for(lambda: not waiting(prompt), "the prompt one's deliveries", progress=lambda: waiting(prompt))
     assert waiting(*keys) == slow * EVENTS, "no slow subscriber has answered"
     answer.set()
-    wait_for(lambda: not waiting(*keys), progress=lambda: waiting(*keys))
+    wait_for(lambda: not waiting(*keys), "the slow ones' deliveries", progress=lambda: waiting(*keys))
 
 
 def test_one_wake_up_is_on_its_way_at_a_time(service_settings: Settings) -> None:

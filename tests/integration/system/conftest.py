@@ -16,7 +16,6 @@ from tests.servers import fresh_database
 from tests.waiting import wait_for
 
 QUICK = {
-    "PIPELINE_LEASE_SECONDS": "2",
     "PIPELINE_WAKE_AFTER_SECONDS": "2",
     "PIPELINE_RECONCILE_SECONDS": "5",
     "PIPELINE_HOOK_RETRY_MIN_SECONDS": "0.2",

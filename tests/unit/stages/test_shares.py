@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.shares import ALONE, FACTORS, Key, Kind, Shares, Waiting, keys_of, places_of
+from pipeline_core.stages.shares import ALONE, FACTORS, SLOW_SECONDS, Key, Kind, Shares, Waiting, keys_of, places_of
 from tests.unit.stages.conftest import plugin
 
 PLACES = 56
@@ -19,6 +19,16 @@ PLACES = 56
 def gate(name: str, user: str = "u1") -> frozenset[Key]:
     """The keys of a step that calls this gate, which is alone in its feature."""
     return keys_of(user, [plugin(Stage.GATES, name)])
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def fill(shares: Shares, keys: frozenset[Key], most: int = 1000) -> int:
@@ -49,6 +59,48 @@ def test_however_many_slow_plugins_there_are_none_has_half_and_another_one_finds
             shares.enter(f"{number}-{shares.usage((Kind.PLUGIN, f'slow-{number}'))}", keys)
     assert all(shares.usage((Kind.PLUGIN, f"slow-{number}")) <= PLACES // 2 for number in range(count))
     assert shares.enter("other", gate("fast", "somebody"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.0, SLOW_SECONDS])), max_size=400))
+def test_in_whatever_order_slow_plugins_are_called_quick_ones_find_a_place_for_the_same_user(
+    calls: list[tuple[int, float]],
+) -> None:
+    clock = Clock()
+    shares = Shares(PLACES, clock)
+    assert shares.enter("before", gate("quick"))
+    shares.leave("before")
+    for number, (name, seconds) in enumerate(calls):
+        shares.enter(f"slow-{number}", gate(f"slow-{name}"))
+        clock.now += seconds
+    for number in range(3):
+        assert shares.enter(f"untried-{number}", gate(f"untried-{number}"))
+    for number in range(2):
+        assert shares.enter(f"quick-{number}", gate("quick"))
+        assert shares.enter(f"launch-{number}", keys_of("u1", [], cluster=True))
+
+
+def test_a_plugin_is_slow_from_its_first_long_call_until_one_ends_soon() -> None:
+    clock = Clock()
+    shares = Shares(PLACES, clock)
+    assert shares.enter("first", gate("plugin"))
+    shares.leave("first")
+    assert shares.enter("long", gate("plugin"))
+    slow = [
+        f"slow-{number}" for number in range(PLACES) if shares.enter(f"slow-{number}", gate(f"slow-{number}", "u2"))
+    ]
+    assert shares.enter("beside", gate("plugin")), "it is quick"
+    clock.now += SLOW_SECONDS
+    assert not shares.enter("more", gate("plugin")), "two calls take long"
+    shares.leave("long")
+    shares.leave("beside")
+    assert not shares.enter("more", gate("plugin")), "its last call took long"
+    for owner in slow[:5]:
+        shares.leave(owner)
+    assert shares.enter("short", gate("plugin")), "slow ones have places again"
+    shares.leave("short")
+    for number in range(PLACES):
+        shares.enter(f"other-{number}", gate(f"other-{number}", "u2"))
+    assert shares.enter("more", gate("plugin")), "it is quick again"
 
 
 def test_who_holds_more_than_half_gets_no_more_while_another_one_waits() -> None:
