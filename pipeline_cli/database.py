@@ -6,7 +6,7 @@ import click
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from pipeline_cli.exits import ServiceUnavailable
-from pipeline_core.database import migrate
+from pipeline_core.database import migrate, revisions
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import settings
 
@@ -26,7 +26,7 @@ def upgrade() -> None:
     if not url:
         raise click.UsageError("PIPELINE_DATABASE_URL is not set; `pipeline up` looks after its own database itself")
     try:
-        if migrate.is_newer(migrate.revision_of(url)):
+        if revisions.is_newer(migrate.revision_of(url)):
             return click.echo("The schema is that of a later version, and stays so.", err=True)
         migrate.upgrade(url)
     except ArgumentError as error:

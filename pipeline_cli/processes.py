@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -16,6 +17,10 @@ from pipeline_core.errors import ConfigurationError
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
 from workers import names, processes
+
+if find_spec("celery") is None:
+    # Looked for only: the process that this one becomes imports it.
+    raise ModuleNotFoundError("there is no Celery", name="celery")
 
 EXAMPLES = {
     "PIPELINE_DATABASE_URL": "postgresql://user:password@127.0.0.1:5432/pipeline",

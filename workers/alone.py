@@ -1,4 +1,4 @@
-"""Run one stage of one job in this process, and nothing beside it: `python -m workers.alone JOB_ID EPOCH STAGE HOLDER`.
+"""Run one stage of one job in this process, and nothing beside it: `python -m workers APP alone JOB_ID EPOCH STAGE HOLDER`.
 
 A stage worker starts it for a step at which workers have died (`pipeline_core.jobs.trials`), and holds the step until this
 process takes it over.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import uuid
 
 from pipeline_core.common import log
@@ -27,7 +26,3 @@ def main(job_id: str, epoch: int, stage: Stage, holder: str) -> None:
     progress = stage_run.run(job_id, epoch, stage, owner, take_from=holder)
     if isinstance(progress, Continue):
         publish.publish([StepDue(job_id, epoch, progress.stage)])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Stage(sys.argv[3]), sys.argv[4])

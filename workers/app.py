@@ -16,7 +16,7 @@ from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
 from workers import transport
 from workers.heartbeats import WorkerHeartbeat
-from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task
+from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue, stage_task, task_modules
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
@@ -75,7 +75,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
             for name, seconds in TICK_SECONDS.items()
         },
         "beat_max_loop_interval": 1.0,
-        "imports": ["workers.signals", *(f"workers.tasks.{kind}" for kind in ("stages", "hooks", "flows", "ticks"))],
+        # Of a worker, those of its queues (`workers.__main__`).
+        "imports": task_modules(queues()),
     }
 
 

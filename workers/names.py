@@ -1,6 +1,8 @@
-"""The names of queues and tasks, and how often beat sends each tick."""
+"""The names of queues and tasks, the modules of tasks, and how often beat sends each tick."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from pipeline_core.stages.names import STAGES, Stage
 
@@ -52,3 +54,10 @@ def stage_queues() -> list[str]:
 def queues() -> list[str]:
     """The names of all queues."""
     return [*stage_queues(), HOOKS, FLOWS, TICKS]
+
+
+def task_modules(queues: Iterable[str]) -> list[str]:
+    """The modules that a process which serves these queues loads. One that serves none, beat, sends messages without them."""
+    modules = {stage_queue(stage): "stages" for stage in STAGES} | {HOOKS: "hooks", FLOWS: "flows", TICKS: "ticks"}
+    tasks = sorted({modules[queue] for queue in queues})
+    return ["workers.signals", *(f"workers.tasks.{name}" for name in [*tasks, *(["probes"] if tasks else [])])]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline_core.settings import settings
+from pipeline_core.stages.names import Stage
 from workers.names import FLOWS, HOOKS, TICKS, stage_queues
 
 APP = "workers.app"
@@ -61,19 +62,19 @@ def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency
     """The command of a worker. `name` is its node name without the host, by default its kind; `queues` and `concurrency`
     replace those of its kind."""
     of_kind = WORKERS[kind]
-    return celery(
-        "worker",
+    return python(
+        "workers", APP, "worker",
         "-n", f"{name or kind}@%h",
         "-Q", ",".join(queues or of_kind.queues),
         "-c", str(concurrency or concurrency_of(kind)),
-        f"--pool={of_kind.pool}", "--without-gossip", "--without-mingle", "--loglevel=INFO",
+        f"--pool={of_kind.pool}",
     )  # fmt: skip
 
 
 def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
     """The command of the API. `bind` is an address (`HOST:PORT`) or an inherited socket (`fd://NUMBER`)."""
     return python(
-        "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}",
+        "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--preload",
         "--worker-class=api.server.worker.BufferingWorker", f"--keep-alive={KEEP_ALIVE_SECONDS}",
         f"--threads={API_THREADS + 2 * log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
         # The worker's sockets do not block, and sendfile takes none that do not.
@@ -86,25 +87,26 @@ def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
 
 def beat(schedule: str) -> list[str]:
     """The command of beat, which stores the times of the last ticks in the file `schedule`."""
-    return celery("beat", f"--schedule={schedule}")
+    return python("workers", APP, "beat", f"--schedule={schedule}")
 
 
 def watcher() -> list[str]:
     """The command of the watcher."""
-    return python("workers.watch")
+    return python("workers", APP, "watch")
+
+
+def alone(job_id: str, epoch: int, stage: Stage, holder: str) -> list[str]:
+    """The command of a process that runs one stage of a job (`workers.alone`)."""
+    return python("workers", APP, "alone", job_id, str(epoch), str(stage), holder)
 
 
 def flower(address: str, port: int) -> list[str]:
     """The command of Flower; FLOWER_BASIC_AUTH in its environment is `USER:PASSWORD`."""
-    return celery(
+    return python(
+        "celery", "-A", APP,
         "flower", f"--address={address}", f"--port={port}", "--max_tasks=5000", "--purge_offline_workers=300",
         "--persistent=False", "--conf=/dev/null",
     )  # fmt: skip
-
-
-def celery(*arguments: str) -> list[str]:
-    """A command of Celery for the service's app."""
-    return python("celery", "-A", APP, *arguments)
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -28,7 +27,7 @@ from pipeline_core.stages.calls import first_plugins
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, NoPlace, Outcome
 from pipeline_core.stages.shares import ALONE, Key, Waiting, keys_of, shares
-from workers import chain
+from workers import chain, processes
 from workers.lease_renewal import lease_renewal
 
 log = structlog.get_logger(__name__)
@@ -186,7 +185,7 @@ def _run_alone(step: ClaimedStep) -> None:
     The lease is renewed here until that process takes the step over. It has a session of its own: other steps may end this
     process, and must not end that one.
     """
-    command = [sys.executable, "-m", "workers.alone", step.job_id, str(step.epoch), str(step.stage), step.owner]
+    command = processes.alone(step.job_id, step.epoch, step.stage, step.owner)
     log.warning("step tried alone: workers died at it", claims=step.claim_count)
     try:
         with lease_renewal().holding(step):

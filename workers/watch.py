@@ -1,4 +1,4 @@
-"""The watcher: follows the cluster and observes the jobs that changed there. `python -m workers.watch`.
+"""The watcher: follows the cluster and observes the jobs that changed there. `python -m workers APP watch`.
 
 Several can run; the process that holds the lease `watcher` is active, the others stand by. The reconcile tick observes what a
 watch misses. The active one reports every few seconds whether the cluster can be used, and how far it is behind.
@@ -166,7 +166,3 @@ def _report(problem: str, *, lag_seconds: float = 0.0) -> None:
         cluster_health.report(settings().cluster_name, problem=problem, lag_seconds=lag_seconds)
     except Unavailable as error:
         log.warning("cluster health not reported", error=error.message)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

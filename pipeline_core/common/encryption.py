@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from typing import TYPE_CHECKING
 
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+# cryptography is imported by its first use: most processes meet no secret in most of their time, and it takes 10 MB.
 
 
 def encrypt(text: str) -> str:
@@ -16,6 +21,8 @@ def encrypt(text: str) -> str:
 
 def decrypt(token: str) -> str:
     """The plain text of what `encrypt` returned, by any of the keys. Raises ConfigurationError when none of them fits."""
+    from cryptography.fernet import InvalidToken
+
     try:
         return _cipher().decrypt(token.encode()).decode()
     except InvalidToken:
@@ -31,6 +38,8 @@ def rotate(token: str) -> str:
 
 @part
 def _cipher() -> MultiFernet:
+    from cryptography.fernet import Fernet, MultiFernet
+
     words = [word.strip() for word in settings().secret_key.split(",") if word.strip()]
     if not words:
         raise ConfigurationError("PIPELINE_SECRET_KEY is not set, so secrets can be neither stored nor read")

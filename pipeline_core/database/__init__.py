@@ -1,7 +1,7 @@
 """PostgreSQL, the record of everything.
 
 - `engine`: the connections of a process, and transactions. An engine is made at its first use in a process, never before a fork.
-- `models`: the tables; `migrate` and `migrations`: bringing a database to the form that the models have
+- `models`: the tables; `migrate` and `migrations`: bringing a database to their form; `revisions`: which form it has
 - `wakeups`: notes to publish a message after the commit; `log_lines`: notes to write a log line after it
 - `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `counting`: counting rows up to a limit
 

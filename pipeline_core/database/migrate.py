@@ -6,12 +6,11 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from pipeline_core.database.engine import make_engine
 from pipeline_core.database.locks import Lock, lock
+from pipeline_core.database.revisions import current
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -26,16 +25,6 @@ def _config(connection: Connection | None = None, later: Path | None = None) -> 
     return config
 
 
-def head() -> str | None:
-    """The revision that this code expects."""
-    return ScriptDirectory.from_config(_config()).get_current_head()
-
-
-def current(connection: Connection) -> str | None:
-    """The revision that the database is at; None for an empty one."""
-    return MigrationContext.configure(connection).get_current_revision()
-
-
 def revision_of(url: str) -> str | None:
     """The revision that the database at `url` is at; None for an empty one."""
     engine = make_engine(url, pool_size=1)
@@ -44,15 +33,6 @@ def revision_of(url: str) -> str | None:
             return current(connection)
     finally:
         engine.dispose()
-
-
-def is_newer(revision: str | None) -> bool:
-    """Whether a later version of the service has upgraded the database: this one does not know the revision.
-
-    Migrations are compatible with the version before them, whose processes run until they are replaced.
-    """
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    return revision is not None and revision not in known
 
 
 def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> None:

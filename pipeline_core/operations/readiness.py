@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline_core.common.redis import answers
-from pipeline_core.database import migrate, transaction
+from pipeline_core.database import revisions, transaction
 from pipeline_core.errors import PipelineError
 from pipeline_core.operations import cluster_health
 from pipeline_core.settings import settings
@@ -25,11 +25,11 @@ def cluster_problem() -> str:
 def _database() -> str | None:
     try:
         with transaction() as session:
-            revision = migrate.current(session.connection())
+            revision = revisions.current(session.connection())
     except PipelineError as error:
         return error.message.rstrip(".")
-    if revision != migrate.head() and not migrate.is_newer(revision):
-        return f"its schema is at {revision or 'nothing'}, this version needs {migrate.head()}"
+    if revision != revisions.head() and not revisions.is_newer(revision):
+        return f"its schema is at {revision or 'nothing'}, this version needs {revisions.head()}"
     return None
 
 

@@ -30,10 +30,9 @@ from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from pipeline_up.environment import child_environment, kept_secret_key
 from pipeline_up.listener import Listener
 from pipeline_up.plan import ProcessPlan
-from pipeline_up.service import Service
+from pipeline_up.service import Service, ready_at_once
 from pipeline_up.supervisor import Change, ServiceSupervisor
-from workers.names import stage_queues
-from workers.processes import concurrency_of, stage_workers
+from workers.processes import WORKERS, concurrency_of, python, stage_workers
 
 READY_SECONDS = 180.0
 PATIENCE_SECONDS = 300.0
@@ -102,15 +101,13 @@ class Stand:
 
     def bare_worker(self, *, forked: bool = True) -> Service:
         """A worker for `baselines.bare_celery` with as many forked processes, or in the same pool, and Celery's own log level."""
-        pool = {"--pool=threads": "--pool=prefork", str(concurrency_of("stages")): str(self.plan.stage_workers)}
-        words = {
-            **(pool if forked else {}),
-            "workers.app": "scripts.benchmarks.baselines.bare_celery",
-            "stages1@%h": "bare@%h",
-            ",".join(stage_queues()): "bare",
-            "--loglevel=INFO": "--loglevel=WARNING",
-        }
-        return self.like("stages1", "bare-celery", words)
+        pool = ["--pool=prefork", "-c", str(self.plan.stage_workers)]
+        threads = [f"--pool={WORKERS['stages'].pool}", "-c", str(concurrency_of("stages"))]
+        argv = python(
+            "celery", "-A", "scripts.benchmarks.baselines.bare_celery", "worker", "-n", "bare@%h", "-Q", "bare",
+            *(pool if forked else threads), "--without-gossip", "--without-mingle", "--loglevel=WARNING",
+        )  # fmt: skip
+        return replace(self.plan.services()[0], name="bare-celery", argv=argv, ready=ready_at_once, pass_fds=())
 
 
 @contextmanager

@@ -39,8 +39,6 @@ def doubled(service: Installation) -> None:
         argv = [word.replace("workers.app", "tests.chaos.doubling") for word in one.argv]
         if name == "api":
             argv.insert(argv.index("api.wsgi:app"), "--config=python:tests.chaos.doubling")
-        if name == "watcher":
-            argv = [argv[0], "-c", "import tests.chaos.doubling; from workers.watch import main; main()"]
         service.services[name] = replace(one, argv=argv)
         if name in ("housekeeping", "beat", "watcher"):
             twin = [word.replace("housekeeping@", "housekeeping2@").replace("/run/beat", "/run/beat2") for word in argv]

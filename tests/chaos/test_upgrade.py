@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg2
 
-from pipeline_core.database import migrate
+from pipeline_core.database import migrate, revisions
 from tests.builders import taskset
 from tests.chaos.test_scale import ask_database, insert_jobs
 from tests.installation import installed
@@ -37,7 +37,7 @@ def test_a_migration_takes_live_rows_along(tmp_path: Path, postgres_url: str, re
                     (job_id,),
                 )
         migrate.upgrade(url, later=LATER)
-        assert migrate.is_newer(migrate.revision_of(url))
+        assert revisions.is_newer(migrate.revision_of(url))
         with installed(tmp_path, url, redis_url, PIPELINE_CLUSTER_DRIVER="null") as service:
             service.start(*SERVICES)
             ended = "SELECT count(*) FROM jobs WHERE state = 'succeeded'"

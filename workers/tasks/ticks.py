@@ -1,4 +1,4 @@
-"""Beat's ticks, and the queue probes that one of them sends. A tick's message has no arguments: the tick finds due work in the
+"""Beat's ticks. A tick's message has no arguments: the tick finds due work in the
 database, so that a duplicate or missed tick is harmless.
 """
 
@@ -28,13 +28,12 @@ from pipeline_core.flows.schedules import backfill_progress, run_creation
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import cleanup, control, replicas, rollup, sweep
 from pipeline_core.metrics.totals import Metric, totals
-from pipeline_core.operations import queue_probes, retention
+from pipeline_core.operations import retention
 from pipeline_core.settings import settings
 from workers import chain, publish, queues
 from workers.app import app
 from workers.each_job import for_each_job
 from workers.names import CLEAN_UP_JOB, FLOWS, HOOKS, QUEUE_PROBE, SEND_QUEUE_PROBES, stage_queues
-from workers.names import queues as all_queues
 
 log = structlog.get_logger(__name__)
 
@@ -124,18 +123,6 @@ def send_queue_probes() -> int:
     for queue in short:
         app.send_task(QUEUE_PROBE, (queue,), queue=queue)
     return len(short)
-
-
-@app.task(name=QUEUE_PROBE)
-def probe_arrived(queue: str) -> None:
-    """Note that a message has come through this queue. One that names no queue is not noted."""
-    if queue not in all_queues():
-        log.warning("queue probe refused: there is no such queue")
-        return
-    try:
-        queue_probes.arrived(queue)
-    except Unavailable as error:
-        log.warning("queue probe not recorded: the database is unavailable", queue=queue, error=error.message)
 
 
 @tick("tick.suspensions")

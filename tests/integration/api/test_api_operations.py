@@ -74,7 +74,7 @@ def test_a_process_starts_while_the_database_is_away(without_database: None) -> 
 
 
 def test_readiness_names_migrations_that_lack(admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness.migrate, "head", lambda: "v9999")
+    monkeypatch.setattr(readiness.revisions, "head", lambda: "v9999")
     answer = admin("GET", "/readyz")
     assert answer.status_code == 503
     assert "v9999" in answer.json["msg"]
@@ -87,4 +87,6 @@ def test_a_process_stays_ready_when_a_later_version_has_upgraded_the_database(ad
         assert admin("GET", "/readyz").status_code == 200
     finally:
         with transaction() as session:
-            session.execute(text("UPDATE alembic_version SET version_num = :head"), {"head": readiness.migrate.head()})
+            session.execute(
+                text("UPDATE alembic_version SET version_num = :head"), {"head": readiness.revisions.head()}
+            )

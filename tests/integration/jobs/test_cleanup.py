@@ -23,7 +23,7 @@ from pipeline_core.jobs.submission import submit
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep
-from workers.tasks import ticks
+from workers.tasks import probes, ticks
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -186,7 +186,7 @@ def test_a_forged_message_ends_no_running_job(pods: Pods, ttl: Any, job_id: str)
 
 def test_a_forged_queue_probe_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[str] = []
-    monkeypatch.setattr(ticks.queue_probes, "arrived", noted.append)
+    monkeypatch.setattr(probes.queue_probes, "arrived", noted.append)
     for queue in ("hooks", "forged", ["hooks"], None):
-        ticks.probe_arrived(queue)
+        probes.probe_arrived(queue)
     assert noted == ["hooks"]

@@ -218,9 +218,8 @@ def test_a_command_that_needs_the_extra_cli_says_so_where_it_is_not_installed(mo
 def test_a_command_that_needs_the_extra_server_says_so_where_it_is_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("pipeline_cli.processes", "pipeline_core.settings"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.setitem(sys.modules, "environs", None)
+    monkeypatch.delitem(sys.modules, "pipeline_cli.processes", raising=False)
+    monkeypatch.setitem(sys.modules, "celery", None)
     result = CliRunner().invoke(main, ["worker", "stages"])
     assert result.exit_code != Exit.OK
-    assert "needs the package environs: pip install 'pipeline-service[server]'" in result.stderr
+    assert "needs the package celery: pip install 'pipeline-service[server]'" in result.stderr
