@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import flask_smorest
 import structlog
@@ -83,13 +84,25 @@ def _check(operation: Operation, query: Query, path_values: Mapping[str, str]) -
         auth.require(actor, operation.needs)
     raw = read_body() if operation.has_body else b""
     document = _body(raw, operation.body, actor)
+    if not _is_utf8(unquote_to_bytes(request.query_string)):
+        raise WrongParameter("The query has bytes that are not UTF-8 (%XX); text is sent as UTF-8, percent-encoded.")
     parameters = query.read(request.args)
+    # In the values, other bytes than UTF-8 are replaced. WSGI has the bytes of a path as Latin-1.
+    readable = _is_utf8(request.environ["PATH_INFO"].encode("latin-1"))
     for name, value in path_values.items():
-        if not storable(value):
+        if not readable or not storable(value):
             raise NotFound(f"The path's {name} is {shown(value)}: nothing has such a name.")
     if "job_id" in path_values:
         structlog.contextvars.bind_contextvars(job_id=path_values["job_id"])
     return Call(actor, parameters, document, raw)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _body(raw: bytes, body: RequestBody | None, actor: Actor) -> Any:

@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from pipeline_cli.client import ServiceClient
-from pipeline_cli.exits import ConnectionLost
+from pipeline_cli.exits import ConnectionLost, ServiceUnavailable
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
-from pipeline_cli.progress import LONGEST_PAUSE, retry_while_unavailable
+from pipeline_cli.progress import LONGEST_PAUSE, PATIENCE_SECONDS, retry_while_unavailable
 
 OVERLAP = timedelta(seconds=5)
 _RESET = "\x1b[0m"
@@ -63,7 +63,10 @@ def show(service: ServiceClient, out: Output, path: Sequence[str], *, follow: bo
     def lines() -> Iterator[bytes]:
         return service.stream(*path, params=params, follow=follow)
 
-    chunks = with_reconnect(lines, lambda: service.get("v1", "version")) if follow else lines()
+    def patient() -> Iterator[bytes]:
+        return when_served(lines, out.note)
+
+    chunks = with_reconnect(patient, lambda: service.get("v1", "version")) if follow else patient()
     for chunk in for_terminal(chunks) if sys.stdout.isatty() else chunks:
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
@@ -91,6 +94,25 @@ def _visible(match: re.Match[str]) -> str:
         return "\n"
     code = ord(text)
     return f"^{chr(code ^ 0x40)}" if code < 0x80 else f"<U+{code:04X}>"
+
+
+def when_served(lines: Callable[[], Iterator[bytes]], note: Callable[[str], None]) -> Iterator[bytes]:
+    """The chunks of `lines`, which is called again while the service answers that it is busy, for two minutes at most: it serves
+    so many readers of logs at a time. `note` is called with each such answer."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        begun = False
+        try:
+            for chunk in lines():
+                begun = True
+                yield chunk
+            return
+        except ServiceUnavailable as error:
+            pause = error.retry_after
+            if begun or pause is None or time.monotonic() + pause > deadline:
+                raise
+            note(f"{error.message} Asking again in {pause:.0f} s.")
+            time.sleep(pause)
 
 
 def with_reconnect(lines: Callable[[], Iterator[bytes]], probe: Callable[[], Any]) -> Iterator[bytes]:

@@ -137,6 +137,20 @@ def test_the_other_names_of_privileges_are_understood(admin: Any, given: str, st
     assert [token["privileges"] for token in admin.payload("GET", "/v1/tokens")] == [[stored]]
 
 
+@pytest.mark.parametrize("query", ["name=%ff", "name=a%c3%28", "%ff=x", "name=%ed%a0%80"])
+def test_a_query_of_other_bytes_than_utf8_is_refused(admin: Any, query: str) -> None:
+    answer = admin("GET", f"/v1/job/list?{query}")
+    assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
+    assert "UTF-8" in answer.json["msg"]
+    assert admin("GET", "/v1/job/list?name=%c3%a9").status_code == 200
+
+
+def test_nothing_is_called_by_other_bytes_than_utf8(admin: Any) -> None:
+    # Flask's client would send %ff as it stands, a server as this byte.
+    path = {"PATH_INFO": "/v1/features/list/\xff"}
+    assert admin("GET", "/v1/features/list/x", environ_overrides=path).status_code == 404
+
+
 def test_no_answer_lets_other_origins_in(admin: Any) -> None:
     answer = admin("GET", "/v1/job/list", headers={"Origin": "https://elsewhere.example"})
     assert not [name for name, _ in answer.headers if name.startswith("Access-Control")]

@@ -66,7 +66,7 @@ def test_a_taskset_is_not_found_before_translation(admin: Any) -> None:
 
 
 @pytest.mark.parametrize("part", ["config", "taskset", "detail", "trail", "events", "logs"])
-@pytest.mark.parametrize("job_id", ["nothing", "j01kb5gqz5sk4q7r3f0m7h2k9xz", "j%00", "%27--", "é"])
+@pytest.mark.parametrize("job_id", ["nothing", "j01kb5gqz5sk4q7r3f0m7h2k9xz", "j%00", "%27--", "é", "j%ff"])
 def test_an_unknown_job_is_not_found(admin: Any, part: str, job_id: str) -> None:
     answer = admin("GET", f"/v1/job/{part}/{job_id}")
     assert (answer.status_code, answer.json["code"]) == (404, "OPERATION_TARGET_NOT_FOUND")

@@ -442,6 +442,23 @@ def test_logs_outlive_a_service_that_goes_away_before_the_first_line(stub, pipel
     assert (result.exit_code, result.stdout) == (0, "one\n")
 
 
+@pytest.mark.parametrize("options", [(), ("-f",)])
+def test_logs_wait_for_a_service_that_serves_too_many_readers(stub, pipeline, options) -> None:
+    busy = json.dumps({"code": "INTERNAL_ERROR", "msg": "This process serves 2 log readers already."}).encode()
+    for _ in range(2):
+        stub.raw("GET", "/v1/job/logs/j01", busy, 503, {"Content-Type": "application/json", "Retry-After": "0"})
+    stub.raw("GET", "/v1/job/logs/j01", b"one\n", 200, {"Content-Type": "text/plain"})
+    result = pipeline("logs", "j01", *options)
+    assert (result.exit_code, result.stdout) == (0, "one\n")
+    assert result.stderr.count("serves 2 log readers already. Asking again in 0 s.\n") == 2
+
+
+def test_logs_do_not_wait_for_longer_than_two_minutes(stub, pipeline) -> None:
+    busy = json.dumps({"code": "INTERNAL_ERROR", "msg": "busy"}).encode()
+    stub.raw("GET", "/v1/job/logs/j01", busy, 503, {"Content-Type": "application/json", "Retry-After": "3600"})
+    assert pipeline("logs", "j01").exit_code == 5
+
+
 def test_logs_that_broke_off_say_how_to_go_on(stub, pipeline) -> None:
     stub.break_off("GET", "/v1/job/logs/j01", b"one\n")
     result = pipeline("logs", "j01", "-f")
