@@ -147,8 +147,9 @@ def test_a_query_of_other_bytes_than_utf8_is_refused(admin: Any, query: str) -> 
 
 def test_nothing_is_called_by_other_bytes_than_utf8(admin: Any) -> None:
     # Flask's client would send %ff as it stands, a server as this byte.
-    path = {"PATH_INFO": "/v1/features/list/\xff"}
-    assert admin("GET", "/v1/features/list/x", environ_overrides=path).status_code == 404
+    answer = admin("GET", "/v1/job/detail/x", environ_overrides={"PATH_INFO": "/v1/job/detail/\xff"})
+    assert answer.status_code == 404
+    assert "nothing has such a name" in answer.json["msg"]
 
 
 def test_no_answer_lets_other_origins_in(admin: Any) -> None:
