@@ -7,10 +7,11 @@ when it is stopped; nothing relies on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
-from kombu import Queue
+from kombu import Producer, Queue
 
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
@@ -83,3 +84,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
 app = Celery("pipeline")
 app.config_from_object(configuration(settings()))
 app.steps["worker"].add(WorkerHeartbeat)
+
+
+def send_task(producer: Producer, name: str, args: Sequence[object] = (), *, queue: str, **options: Any) -> None:
+    """Send a task's message by this producer: once, and without declaring the queue, which Redis does not need."""
+    app.send_task(name, args, producer=producer, queue=queue, retry=False, declare=(), add_to_parent=False, **options)

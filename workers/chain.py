@@ -10,14 +10,16 @@ import json
 from collections.abc import Iterable, Sequence
 
 import structlog
-from celery import chain, signature
+from celery import signature
 from celery.canvas import Signature
+from kombu import Producer
+from kombu.utils.uuid import uuid
 from redis.exceptions import RedisError
 
 from pipeline_core.common.redis import patient_redis
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage, after
-from workers.app import app
+from workers.app import app, send_task
 from workers.names import stage_queue, stage_task
 
 log = structlog.get_logger(__name__)
@@ -30,9 +32,12 @@ def stage_signature(job_id: str, epoch: int, stage: Stage) -> Signature:
     )
 
 
-def publish(job_id: str, epoch: int, stages: Sequence[Stage]) -> None:
-    """Send a chain of these stages. Raises what kombu raises when Redis is unavailable."""
-    chain(*(stage_signature(job_id, epoch, stage) for stage in stages), app=app).apply_async()
+def send(job_id: str, epoch: int, stages: Sequence[Stage], producer: Producer) -> None:
+    """Send a chain of these stages: the message of the first has the signatures of the others, the last first, as Celery's own
+    chains do, which cannot be sent by a given producer. Raises what kombu raises when Redis is unavailable."""
+    first, *others = stages
+    following = [stage_signature(job_id, epoch, stage).set(task_id=uuid()) for stage in reversed(others)]
+    send_task(producer, stage_task(first), (job_id, epoch, str(first)), queue=stage_queue(first), chain=following)
 
 
 def from_stage(stage: Stage) -> tuple[Stage, ...]:

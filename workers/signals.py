@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import structlog
-from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
+from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init, worker_process_shutdown
 
 from pipeline_core.common import log
 from pipeline_core.settings import settings
@@ -24,12 +24,18 @@ def _configure_logging(**_: Any) -> None:
 @worker_init.connect
 def _publish_beside_consuming(**_: Any) -> None:
     """For pools whose tasks run in the process that consumes (threads, solo)."""
-    publish.install(consumes=True)
+    publish.install()
 
 
 @worker_process_init.connect
 def _publish_in_child(**_: Any) -> None:
     publish.install()
+
+
+@worker_process_shutdown.connect
+def _send_gathered(**_: Any) -> None:
+    """A child process ends without what Python does at the end of others."""
+    publish.publisher().close()
 
 
 @task_prerun.connect

@@ -31,6 +31,16 @@ class Channel(redis.Channel):
 
     connection: Transport
     ack_emulation = False
+    _sending: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        """One client for all messages that are sent: kombu makes one for each, which takes longer than to send it."""
+        kombu: Any = super()
+        if asynchronous:
+            return kombu._create_client(asynchronous=True)
+        if self._sending is None or self._sending.connection_pool is not self.pool:
+            self._sending = kombu._create_client()
+        return self._sending
 
     def _brpop_read(self, **options: Any) -> Any:
         kombu: Any = super()

@@ -72,6 +72,8 @@ class Point(StrEnum):
     """The job of a task has been stopped; this is not written in its run."""
     WAKEUPS_NOTED = "wakeups.noted"
     """A transaction has committed, its wake-ups are not published. Labels: the stages of steps, the classes of other wake-ups."""
+    WAKEUPS_GATHERED = "wakeups.gathered"
+    """Wake-ups wait for the publisher, and whoever noted them may have gone on; none is sent. Labels: as above."""
     TICK_FOUND = "tick.found"
     """A tick has found what is due and published none of it. Labels: the tick's name."""
     SCHEDULE_MADE = "schedule.made"

@@ -86,9 +86,10 @@ def publish_noted(session: Session) -> None:
     noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
     publish = _publisher()
     if noted and publish:
-        failpoints.reach(Point.WAKEUPS_NOTED, *map(_label, noted))
+        failpoints.reach(Point.WAKEUPS_NOTED, *map(label, noted))
         publish(noted)
 
 
-def _label(wakeup: Wakeup) -> str:
+def label(wakeup: Wakeup) -> str:
+    """What the points of a failure in the tests name the wake-up by: the stage of a step, the class of another."""
     return wakeup.stage if isinstance(wakeup, StepDue) else type(wakeup).__name__

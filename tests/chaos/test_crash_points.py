@@ -49,6 +49,8 @@ BY_PROCESS = [
     f"{Point.CHAIN_TAKEN}:kill",
     f"{Point.WAKEUPS_NOTED}@{Stage.TRANSLATE}:exit",
     f"{Point.WAKEUPS_NOTED}@{Stage.GATES}:kill",
+    f"{Point.WAKEUPS_GATHERED}@{Stage.TRANSLATE}:kill",
+    f"{Point.WAKEUPS_GATHERED}@DeliveriesDue:exit:3",
     f"{Point.WAKEUPS_NOTED}@DeliveriesDue:exit:3",
     f"{Point.WAKEUPS_NOTED}@CleanupDue:exit:2",
     *(
