@@ -19,6 +19,8 @@ Record = Mapping[str, Any]
 
 # `-o json` shows all changes of a patch.
 SHOWN_CHANGES = 4
+# Of a list's columns that name nobody to be asked for: a long one would make the whole table wide.
+SHOWN_LETTERS = 40
 # Laying out a table of thousands takes seconds.
 SHOWN_REPLICAS = 100
 STYLES = {
@@ -83,6 +85,12 @@ def clock(value: Any) -> str:
     return f"{time}.{fraction[:3]:0<3}" if text[10:11] == "T" else text
 
 
+def brief(value: Any) -> str:
+    """`plain`, cut after SHOWN_LETTERS letters; for lists, and not for what a command takes as an argument."""
+    text = plain(value)
+    return text if len(text) <= SHOWN_LETTERS else f"{text[: SHOWN_LETTERS - 1]}…"
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     result = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -112,7 +120,9 @@ def jobs(payload: Sequence[Record]) -> Iterator[Table]:
         ["JOB", "NAME", "KIND", "USER", "STATE", "STAGE", "CREATED", "FINISHED", "REASON"],
         [
             [
-                *(row.get(field) for field in ("jobID", "jobName", "jobKind", "userID", "state", "stage")),
+                row.get("jobID"),
+                *(brief(row.get(field)) for field in ("jobName", "jobKind", "userID")),
+                *(row.get(field) for field in ("state", "stage")),
                 timestamp(row.get("createdAt")),
                 timestamp(row.get("finishedAt")),
                 row.get("reason") or "",
@@ -152,9 +162,9 @@ def replicas(tasks: Sequence[Record]) -> Iterator[Any]:
     of_all = [(task, replica) for task in tasks for replica in task.get("replicas") or []]
     first, others = of_all[:SHOWN_REPLICAS], of_all[SHOWN_REPLICAS:]
     failed = [pair for pair in others if pair[1].get("state") == ReplicaState.FAILED]
-    fields = ("state", "exitCode", "retriedCount")
+    fields = ("state", "exitCode", "retriedCount", "restartCount")
     yield table(
-        ["TASK", "REPLICA", "STATE", "EXIT", "RETRIES", "STARTED", "FINISHED", "DIAGNOSTICS"],
+        ["TASK", "REPLICA", "STATE", "EXIT", "RETRIES", "RESTARTS", "STARTED", "FINISHED", "DIAGNOSTICS"],
         [
             [
                 task.get("name"),
@@ -253,8 +263,8 @@ def features(payload: Sequence[Record]) -> Iterator[Table]:
         [
             [
                 feature.get("name"),
-                feature.get("author"),
-                feature.get("owner"),
+                brief(feature.get("author")),
+                brief(feature.get("owner")),
                 feature.get("enabled"),
                 ", ".join(plain(plugin.get("pluginType")) for plugin in feature.get("plugins") or []),
                 feature.get("description") or "",
@@ -280,7 +290,7 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
                 plugin.get("pluginType"),
                 plugin.get("sequence"),
                 plugin.get("key"),
-                plugin.get("owner"),
+                brief(plugin.get("owner")),
                 plugin.get("enabled"),
                 plugin.get("callAddress"),
                 (plugin.get("effectiveJobSelector") or {}).get("expression") or "*",
@@ -326,10 +336,13 @@ def deliveries(payload: Sequence[Record]) -> Iterator[Table]:
 
 
 def audit(payload: Sequence[Record]) -> Iterator[Table]:
-    fields = ("actor", "action", "target", "address", "reason")
+    fields = ("action", "target", "address", "reason")
     yield table(
         ["TIME", "WHO", "DID", "TO", "FROM", "REASON"],
-        [[timestamp(entry.get("at")), *(entry.get(field) for field in fields)] for entry in payload],
+        [
+            [timestamp(entry.get("at")), brief(entry.get("actor")), *(entry.get(field) for field in fields)]
+            for entry in payload
+        ],
     )
 
 
@@ -339,7 +352,7 @@ def tokens(payload: Sequence[Record]) -> Iterator[Table]:
         [
             [
                 token.get("id"),
-                token.get("forwho"),
+                brief(token.get("forwho")),
                 ", ".join(token.get("privileges") or []),
                 token.get("ownOnly"),
                 timestamp(token.get("expiresAt")),

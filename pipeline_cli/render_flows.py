@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pipeline_cli.render import STYLES, Record, cell, document, key_values, plain, table, timestamp
+from pipeline_cli.render import STYLES, Record, brief, cell, document, key_values, plain, table, timestamp
 
 
 def imported(name: str, *, paused: bool = False) -> Text:
@@ -22,7 +22,9 @@ def flows(payload: Sequence[Record]) -> Iterator[Table]:
         ["FLOW", "CREATOR", "TASKS", "SCHEDULE", "NEXT", "DESCRIPTION"],
         [
             [
-                *(flow.get(field) for field in ("name", "creator", "tasks")),
+                flow.get("name"),
+                brief(flow.get("creator")),
+                flow.get("tasks"),
                 flow.get("schedule") or "",
                 next_run(flow),
                 flow.get("describe") or "",

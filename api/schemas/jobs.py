@@ -243,7 +243,15 @@ class ReplicaPart(Schema):
 
     index = fields.Integer(required=True)
     state = fields.String(required=True, validate=validate.OneOf([state.value for state in ReplicaState]))
-    retriedCount = fields.Integer(required=True)
+    retriedCount = fields.Integer(
+        required=True, metadata={"description": "How often the replica was retried, as the role's `retryPolicy` says."}
+    )
+    restartCount = fields.Integer(
+        required=True,
+        metadata={
+            "description": "How often its containers were started again within this attempt (`restartPolicy: OnFailure`)."
+        },
+    )
     startAt = nullable_time()
     finishedAt = nullable_time()
     containerID = fields.String(required=True)

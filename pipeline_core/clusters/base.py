@@ -86,7 +86,8 @@ class ReplicaUsage:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """The state of the latest attempt of one replica. Times are aware, in UTC.
+    """The state of the latest attempt of one replica. Times are aware, in UTC. `restarts` is how often containers that count were
+    started again within it.
 
     `usage` changes all the time, so it is not stored, and reports are compared without it.
     """
@@ -105,6 +106,7 @@ class ReplicaReport:
     pod_name: str = ""
     pod_uid: str = ""
     pod_ip: str = ""
+    restarts: int = 0
     usage: ReplicaUsage | None = field(default=None, compare=False)
 
 

@@ -137,6 +137,7 @@ def _task(
                 "index": replica.index,
                 "state": replica.state,
                 "retriedCount": replica.attempt,
+                "restartCount": replica.restarts,
                 "startAt": rfc3339(replica.started_at),
                 "finishedAt": rfc3339(replica.finished_at),
                 "containerID": replica.container_id,

@@ -223,7 +223,7 @@ def begin_retries(job_id: str) -> LaunchRequest | None:
                 later.append(at)
                 continue
             row.attempt += 1
-            row.state, row.reason, row.diagnostics = ReplicaState.WAITING, "", ""
+            row.state, row.reason, row.diagnostics, row.restarts = ReplicaState.WAITING, "", "", 0
             row.exit_code = row.started_at = row.finished_at = None
             job.retried += 1
         job.retry_at = min(later, default=None)

@@ -414,4 +414,5 @@ def _report(view: PodView, state: ReplicaState, rule: PodRule, finding: Finding)
         pod_name=str(view.metadata["name"]),
         pod_uid=str(view.metadata.get("uid") or ""),
         pod_ip=str(view.status.get("podIP") or ""),
+        restarts=sum(one.restarts for one in view.containers if one.counts),
     )

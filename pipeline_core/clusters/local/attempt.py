@@ -200,6 +200,7 @@ class LocalAttempt:
             pod_ip=address,
             pod_name=pod,
             pod_uid=str(uuid.uuid5(uuid.UUID(self.plan["instance"]), pod)),
+            restarts=fields.get("restarts", 0),
         )
 
 

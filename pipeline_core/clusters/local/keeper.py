@@ -88,6 +88,7 @@ class Keeper:
         self._containers: list[StartedContainer] = []
         self._group = group_of(plan, key)
         self._interrupted = False
+        self._restarts = 0
         seconds = self._role["deadline"]
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
@@ -280,6 +281,9 @@ class Keeper:
         for container in self._containers:
             if container.restart_at is not None and time.monotonic() >= container.restart_at:
                 self._start(container)
+                if container.counts:
+                    self._restarts += 1
+                    self._report({"restarts": self._restarts})
 
     def _read(self, container: StartedContainer) -> None:
         if not container.log.take(container.pipe):

@@ -99,7 +99,7 @@ class AttemptSupervisor:
         attempts = self._writer.journal.attempts
         before = current_states(self._writer.journal, attempts, self._files.stops(), supervised=False)
         for key, fields in before.items():
-            if fields["state"] in ENDED and attempts[key].get("state") not in ENDED:
+            if fields.get("state") in ENDED and attempts[key].get("state") not in ENDED:
                 self._remove_group(key)
                 self._change(key, {"state": fields["state"], "reason": fields["reason"], "finished": time.time()})
         starts = [fields["claimed"] for fields in attempts.values() if "claimed" in fields]
@@ -228,7 +228,7 @@ class AttemptSupervisor:
         *lines, kept.buffer = (kept.buffer + data).split(b"\n")
         for line in lines:
             fields = json.loads(line)
-            kept.ended = kept.ended or fields["state"] in ENDED
+            kept.ended = kept.ended or fields.get("state") in ENDED
             self._change(key, fields)
         if not data:
             self._remove_keeper(key, kept)

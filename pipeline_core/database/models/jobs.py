@@ -179,6 +179,7 @@ class Replica(Base):
     pod_name: Mapped[str] = mapped_column(default="")
     pod_uid: Mapped[str] = mapped_column(default="")
     pod_ip: Mapped[str] = mapped_column(default="")
+    restarts: Mapped[int] = mapped_column(default=0)
 
     __table_args__ = (PrimaryKeyConstraint("job_id", "role", "index"),)
 

@@ -313,7 +313,7 @@ def test_on_failure_starts_the_container_again(cluster: Cluster) -> None:
     main = container(script, volumeMounts=[{"name": "marks", "mountPath": "/marks"}])
     pod = role("worker", main, restartPolicy="OnFailure", volumes=[{"name": "marks", "emptyDir": {}}])
     replica = the_end(cluster, launch_request("job", pod))
-    assert (replica.state, replica.attempt) == (ReplicaState.SUCCEEDED, 0)
+    assert (replica.state, replica.attempt, replica.restarts) == (ReplicaState.SUCCEEDED, 0, 1)
     assert texts(cluster, "job") == ["try", "try"]
 
 

@@ -36,7 +36,7 @@ TASK = {
     "replicas",
 }  # fmt: skip
 REPLICA = {
-    "index", "state", "retriedCount", "startAt", "finishedAt", "containerID", "containerHostIP", "exitCode",
+    "index", "state", "retriedCount", "restartCount", "startAt", "finishedAt", "containerID", "containerHostIP", "exitCode",
     "exitDiagnostics",
 }  # fmt: skip
 PLATFORM = {

@@ -69,7 +69,9 @@ def job(**values: Any) -> Job:
 
 def replica(role: str, index: int, state: str, **values: Any) -> Replica:
     texts = dict.fromkeys(("reason", "diagnostics", "container_id", "host_ip", "pod_name", "pod_uid", "pod_ip"), "")
-    return Replica(**({"job_id": "j1", "role": role, "index": index, "state": state, "attempt": 0} | texts | values))
+    return Replica(
+        **({"job_id": "j1", "role": role, "index": index, "state": state, "attempt": 0, "restarts": 0} | texts | values)
+    )
 
 
 def test_a_replica_shows_its_results() -> None:
@@ -135,6 +137,7 @@ def test_a_launched_job_shows_its_tasks_replicas_and_platform() -> None:
                 "index": 0,
                 "state": "running",
                 "retriedCount": 0,
+                "restartCount": 0,
                 "startAt": "2026-01-31T12:00:00.250000Z",
                 "finishedAt": None,
                 "containerID": "c0",

@@ -34,6 +34,13 @@ def test_a_value_is_one_line_without_control_characters(value: Any, text: str) -
     assert render.plain(value) == text
 
 
+def test_a_long_name_does_not_widen_a_list() -> None:
+    text = shown(render.jobs([{"jobID": "j01", "jobName": "n" * 128, "userID": "u" * 128, "jobKind": "k" * 40}]), 400)
+    for cut in ("n" * 39 + "…", "k" * 40, "u" * 39 + "…"):
+        assert cut in text.split()
+    assert max(map(len, text.splitlines())) < 250
+
+
 def test_square_brackets_are_no_markup() -> None:
     assert "[red]x[/red]" in shown(render.jobs([{"jobID": "j01", "jobName": "[red]x[/red]"}]))
 

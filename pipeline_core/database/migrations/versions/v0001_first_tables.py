@@ -343,6 +343,7 @@ def upgrade() -> None:
         sa.Column("pod_name", sa.Text(), nullable=False),
         sa.Column("pod_uid", sa.Text(), nullable=False),
         sa.Column("pod_ip", sa.Text(), nullable=False),
+        sa.Column("restarts", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_replicas_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("job_id", "role", "index", name=op.f("pk_replicas")),
     )

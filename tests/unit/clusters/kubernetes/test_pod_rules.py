@@ -334,3 +334,9 @@ def test_the_documentation_shows_the_table() -> None:
         for rule in RULES
     ]
     assert "\n".join(rows) in page.read_text()
+
+
+def test_restarts_are_those_of_the_containers_that_count() -> None:
+    again = {**running(), "restartCount": 2, **CRASHED}
+    pod = make("Running", again, {**running(), "restartCount": 7, **CRASHED}, spec=ON_FAILURE, annotations=SIDECAR)
+    assert judge(pod, NOW, LIMITS).report.restarts == 2
