@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 
 import psutil
@@ -12,10 +12,10 @@ SERVERS = ("postgres", "valkey", "beat")
 
 def seconds() -> dict[str, float]:
     """The CPU time so far of each child of this process with all that it has started: workers by name, servers by kind."""
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     for child in psutil.Process().children():
         try:
-            used[_name(child)] += sum(map(_seconds, [child, *child.children(recursive=True)]))
+            used[name(child)] += sum(map(_seconds, [child, *child.children(recursive=True)]))
         except psutil.Error:
             continue
     return dict(used)
@@ -32,7 +32,8 @@ def _seconds(process: psutil.Process) -> float:
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def _name(process: psutil.Process) -> str:
+def name(process: psutil.Process) -> str:
+    """What the process is: a worker by its name, a server by its kind, or `others`."""
     words = process.cmdline()
     if "-n" in words:
         return str(words[words.index("-n") + 1].partition("@")[0])

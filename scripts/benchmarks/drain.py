@@ -82,7 +82,7 @@ def drain(
 ) -> float:
     """Seconds from when these workers begin to listen until it is done. Others are left as they are."""
     name = [f"{worker}@{socket.gethostname()}" for worker in workers]
-    wait_for(lambda: len(app.control.ping(destination=name, timeout=1)) == len(name), "the workers to be up")
+    wait_for(lambda: len(app.control.ping(destination=name, timeout=1) or ()) == len(name), "the workers to be up")
     for queue in queues:
         app.control.cancel_consumer(queue, destination=name, reply=True)
     fill()

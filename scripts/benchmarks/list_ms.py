@@ -79,7 +79,8 @@ def _middle(asker: Asker, offset: int) -> Middle:
         "SELECT id, created_at FROM jobs ORDER BY id OFFSET %s LIMIT %s", (max(offset - HOUR, 0), HOUR + 1)
     )
     hour = asker.cursor.fetchall()
-    return Middle(*hour[-1], hour[0][0])
+    (hour_before, _), (job_id, created_at) = hour[0], hour[-1]
+    return Middle(job_id, created_at, hour_before)
 
 
 def _cases(middle: Middle) -> dict[str, Case]:

@@ -29,7 +29,7 @@ def measure(scale: Scale) -> Result:
         stand.start_service("api", *stand.stage_workers)
         words = {"api.wsgi:app": IDLE_APP, f"--bind=fd://{stand.plan.listener}": f"--bind=fd://{listener.fileno}"}
         idle = stand.like("api", "idle-flask", words)
-        stand.start(replace(idle, ready=lambda: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
+        stand.start(replace(idle, ready=lambda seconds: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
         stand.start(stand.bare_worker(forked=False))
         jobs_per_second(stand, scale.jobs, JOB)
         with requests.Session() as client:
@@ -72,5 +72,5 @@ def _processes(stand: Stand, word: str) -> Iterator[int]:
 def _megabytes(pid: int) -> tuple[float, float]:
     """Resident memory, and the process's share of it where pages are shared; see proc_pid_smaps(5)."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    rss, pss = (int(re.search(rf"^{name}: +(\d+) kB$", text, re.M)[1]) / 1024 for name in ("Rss", "Pss"))
-    return rss, pss
+    kilobytes = {name: int(number) for name, number in re.findall(r"^(Rss|Pss): +(\d+) kB$", text, re.M)}
+    return kilobytes["Rss"] / 1024, kilobytes["Pss"] / 1024

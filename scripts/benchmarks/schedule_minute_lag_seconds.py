@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg2
 
 from pipeline_up.service import Service
+from scripts.benchmarks import clock_file
 from scripts.benchmarks.results import Result, percentile
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import Stand, standing, wait_for
 
-FILE = "BENCH_CLOCK_FILE"
 """The variable that names the file with the seconds that the clock is put forward."""
 
 NAME = "schedule_minute_lag_seconds"
@@ -35,7 +35,7 @@ def measure(scale: Scale) -> Result:
     with standing() as stand, tempfile.TemporaryDirectory() as directory:
         clock = Path(directory) / "clock"
         clock.write_text("0")
-        os.environ[FILE] = stand.environment[FILE] = str(clock)
+        os.environ[clock_file.VARIABLE] = stand.environment[clock_file.VARIABLE] = str(clock)
         _add_flows()
         bare = _bare()
         stand.start(*_workers(stand))

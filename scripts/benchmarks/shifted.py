@@ -12,14 +12,15 @@ from pathlib import Path
 from pipeline_core.common import clock
 from pipeline_core.flows.runs import admission
 from pipeline_core.flows.schedules import run_creation
-from scripts.benchmarks.schedule_minute_lag_seconds import FILE
+from scripts.benchmarks.clock_file import VARIABLE
 from workers.app import app
 
 
 def shifted() -> datetime:
-    return clock.now() + timedelta(seconds=float(Path(os.environ[FILE]).read_text()))
+    return clock.now() + timedelta(seconds=float(Path(os.environ[VARIABLE]).read_text()))
 
 
-run_creation.now = admission.now = shifted
+for module in (run_creation, admission):
+    vars(module)["now"] = shifted
 
 __all__ = ["app"]

@@ -184,7 +184,7 @@ def plugin_server(stand: Stand, milliseconds: float) -> Iterator[str]:
                 name="plugins",
                 argv=argv,
                 env=stand.environment,
-                ready=lambda: listener.answers("/readyz"),
+                ready=lambda seconds: listener.answers("/readyz"),
                 pass_fds=(listener.fileno,),
             )
         )

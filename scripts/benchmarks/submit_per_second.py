@@ -36,7 +36,7 @@ def measure(scale: Scale) -> Result:
             f"--bind=fd://{stand.plan.listener}": f"--bind=fd://{listener.fileno}",
         }
         bare = stand.like("api", "bare-flask", words)
-        stand.start(replace(bare, ready=lambda: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
+        stand.start(replace(bare, ready=lambda seconds: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
         token = a_token()
         urls = (f"{stand.url}/v1/job", f"{listener.url}/v1/job")
         for url in urls:

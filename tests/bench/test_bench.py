@@ -23,6 +23,7 @@ ROWS = {
     "schedule_minute_lag_seconds": {"p50", "p99", "rounds"},
     "plugin_jobs_per_second": {"worker_processes", "plugin_ms", "cpu_ms_per_job"},
     "slow_plugins": {"gate_seconds", "slots", "others_delay_ms", "others_ms", "others_alone_ms"},
+    "recovery_seconds": {"gate_seconds", "jobs"},
     "list_ms": {"jobs", "cases"},
     "count_ms": {"jobs", "cases"},
     "hook_lag_ms": {"lag_ms", "events_per_second"},
@@ -31,7 +32,7 @@ ROWS = {
     "memory_mb": {"above_mb", "api", "worker"},
     "idle": {"cpu_percent", "pss_mb", "after_seconds", "for_seconds"},
 }
-WITHOUT_BASELINE = {"hook_lag_ms", "idle"}
+WITHOUT_BASELINE = {"hook_lag_ms", "idle", "recovery_seconds"}
 
 
 @pytest.mark.slow

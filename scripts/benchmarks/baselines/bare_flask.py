@@ -19,7 +19,8 @@ def connection() -> psycopg2.extensions.connection:
     """This thread's connection."""
     if not hasattr(local, "connection"):
         local.connection = psycopg2.connect(os.environ["PIPELINE_DATABASE_URL"])
-    return local.connection
+    opened: psycopg2.extensions.connection = local.connection
+    return opened
 
 
 @app.post("/v1/job")
@@ -27,7 +28,7 @@ def submit() -> dict[str, int]:
     """Store the request's body and say under which number."""
     with connection() as open_connection, open_connection.cursor() as cursor:
         cursor.execute(INSERT, (request.get_data(as_text=True),))
-        (number,) = cursor.fetchone()
+        (number,) = cursor.fetchone() or (0,)
     nothing.delay()
     return {"id": number}
 

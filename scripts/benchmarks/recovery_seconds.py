@@ -1,0 +1,64 @@
+"""A stage worker that is killed while it makes as many calls as it may, until all jobs have ended that it held: by the worker
+that is left, which finds them when their leases end."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import psutil
+import psycopg2
+
+from pipeline_core.plugins.types import PluginType
+from scripts.benchmarks import cpu
+from scripts.benchmarks.drain import submit_jobs
+from scripts.benchmarks.results import Result
+from scripts.benchmarks.scale import Scale
+from scripts.benchmarks.stand import JOB, plugin_server, register, standing, wait_for
+
+NAME = "recovery_seconds"
+MOST_JOBS = 80
+"""As many as two workers run at a time when their plugin is slow."""
+GOAL_SECONDS = 15.0
+
+
+def measure(scale: Scale) -> Result:
+    """Kill one of the stage workers as soon as every job is held by a worker."""
+    jobs = min(scale.slow_jobs, MOST_JOBS)
+    with standing() as stand, plugin_server(stand, scale.slow_seconds * 1000) as url:
+        register({"pluginType": PluginType.ACCESS_GATE, "callAddress": f"{url}/{PluginType.ACCESS_GATE}"})
+        stand.start_service()
+        worker = stand.stage_workers[0]
+        with closing(psycopg2.connect(stand.database_url)) as connection, connection.cursor() as cursor:
+            connection.autocommit = True
+
+            def count(condition: str, *values: str) -> int:
+                cursor.execute(f"SELECT count(*) FROM jobs LEFT JOIN steps ON job_id = id WHERE {condition}", values)
+                (found,) = cursor.fetchone() or (0,)
+                return int(found)
+
+            submit_jobs(jobs, JOB)
+            wait_for(lambda: count("lease_owner IS NULL AND state = 'waiting'") == 0, "the calls of all jobs")
+            held = count("lease_owner LIKE %s", f"{worker}@%")
+            _kill(worker)
+            killed = time.perf_counter()
+            seconds = wait_for(lambda: count("finished_at IS NULL") == 0, "the jobs to end") - killed
+            wrong = count("state <> 'succeeded'")
+    if wrong:
+        raise RuntimeError(f"{wrong} jobs did not succeed")
+    return Result(
+        name=NAME,
+        value=seconds,
+        unit="s",
+        goal=f"at most {GOAL_SECONDS:g} s and the gate's time",
+        met=seconds - scale.slow_seconds <= GOAL_SECONDS,
+        samples=held,
+        more={"gate_seconds": scale.slow_seconds, "jobs": jobs},
+    )
+
+
+def _kill(worker: str) -> None:
+    for process in psutil.Process().children():
+        if cpu.name(process) == worker:
+            for each in (process, *process.children(recursive=True)):
+                each.kill()
