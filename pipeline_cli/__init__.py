@@ -44,7 +44,10 @@ COMMANDS = {
     "database": Entry("pipeline_cli.database:database", "Manage the service's database."),
     "up": Entry("pipeline_cli.up:up", "Run the whole service on this machine until Ctrl-C."),
     "api": Entry("pipeline_cli.processes:api", "Run the REST API."),
-    "worker": Entry("pipeline_cli.processes:worker", "Run a worker: of stages, hooks, flows or housekeeping."),
+    "worker": Entry(
+        "pipeline_cli.processes:worker",
+        "Run a worker: of one kind, or of all kinds but the stages.",
+    ),
     "beat": Entry("pipeline_cli.processes:beat", "Run beat, which sends the ticks."),
     "watch": Entry("pipeline_cli.processes:watch", "Run the watcher, which follows the cluster."),
     "completion": Entry("pipeline_cli.completion:completion", "Print the completion script of a shell."),

@@ -67,7 +67,7 @@ def _become(command: list[str]) -> None:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice([*processes.WORKERS]))
+@click.argument("kind", type=click.Choice([*processes.KINDS]))
 @click.option("--name", default="", help="Node name, without the host. [default: KIND]")
 @click.option(
     "--stage",
@@ -78,7 +78,10 @@ def _become(command: list[str]) -> None:
 )
 @click.option("--concurrency", type=click.IntRange(min=1), help="Tasks at a time. [default: that of the kind]")
 def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | None) -> None:
-    """Run a worker: of stages, hooks, flows or housekeeping."""
+    """Run a worker: of one kind, or of all kinds but the stages.
+
+    The latter is the kind background, which also runs the ticks and the watcher.
+    """
     if stages and kind != "stages":
         raise click.UsageError(f"--stage is for the kind stages, not for {kind}")
     _checked_settings()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -65,6 +67,7 @@ def _directory(context: click.Context, parameter: click.Parameter, value: str | 
     help="Workers that run the stages.",
 )
 @click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
+@click.option("--split", is_flag=True, help="Run hooks, flows, housekeeping, beat and the watcher in a process each.")
 @click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
 @click.option(
     "--flower-port", default=5555, show_default=True, type=click.IntRange(1, 65535), help="Port that Flower listens on."
@@ -76,6 +79,7 @@ def up(
     data_dir: Path | None,
     stage_workers: int,
     hook_workers: int,
+    split: bool,
     flower_too: bool,
     flower_port: int,
     stop_jobs: bool,
@@ -93,7 +97,8 @@ def up(
         with closing(Listener(host, port)) as listener, DataDirectory(data_dir or settings().data_dir) as data:
             if data.reaped:
                 console.print(f"Ended what an earlier run left behind: {', '.join(data.reaped)}.")
-            _serve(data, listener, console, stage_workers, hook_workers, flower_port if flower_too else None, stop_jobs)
+            workers = {"stage_workers": stage_workers, "hook_workers": hook_workers, "split": split}
+            _serve(data, listener, console, workers, flower_port if flower_too else None, stop_jobs)
             _tell_of_replicas(console, stop_jobs)
     except ConfigurationError as error:
         raise CannotStart(error.message) from error
@@ -105,8 +110,7 @@ def _serve(
     data: DataDirectory,
     listener: Listener,
     console: Console,
-    stage_workers: int,
-    hook_workers: int,
+    workers: Mapping[str, Any],
     flower_port: int | None,
     stop_jobs: bool,
 ) -> None:
@@ -146,8 +150,7 @@ def _serve(
                 data_dir=data.path,
                 listener=listener.fileno,
                 api_ready=lambda: listener.answers("/readyz"),
-                stage_workers=stage_workers,
-                hook_workers=hook_workers,
+                **workers,
             )
             supervisor.start(*plan.services(), *views)
             supervisor.wait_ready(READY_SECONDS)

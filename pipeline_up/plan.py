@@ -21,7 +21,8 @@ GUNICORN_GRACE_SECONDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessPlan:
-    """What to run: the number of workers of each kind, and the environment of all processes.
+    """What to run: the number of workers of each kind, and the environment of all processes. `split`: hooks, flows, housekeeping,
+    beat and the watcher have processes of their own; else they share one, `background`, which counts as a hook worker.
 
     `listener` is the file descriptor of the bound socket that the API serves; `api_ready` returns whether the API answers.
     """
@@ -32,6 +33,7 @@ class ProcessPlan:
     api_ready: Callable[[], bool]
     stage_workers: int
     hook_workers: int
+    split: bool = False
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
     def services(self) -> list[Service]:
@@ -39,12 +41,23 @@ class ProcessPlan:
         return [
             self._api(),
             *(self._worker("stages", f"stages{number}") for number in range(1, self.stage_workers + 1)),
-            *(self._worker("hooks", f"hooks{number}") for number in range(1, self.hook_workers + 1)),
+            *(self._split() if self.split else self._shared()),
+        ]
+
+    def _shared(self) -> list[Service]:
+        return [self._worker(processes.BACKGROUND), *self._hook_workers(first=2)]
+
+    def _split(self) -> list[Service]:
+        return [
+            *self._hook_workers(first=1),
             self._worker("flows"),
             self._worker("housekeeping"),
             self._service("beat", processes.beat(str(self.data_dir / "run" / "beat")), heartbeat=heartbeats.BEAT),
             self._service("watcher", processes.watcher()),
         ]
+
+    def _hook_workers(self, first: int) -> list[Service]:
+        return [self._worker("hooks", f"hooks{number}") for number in range(first, self.hook_workers + 1)]
 
     def _api(self) -> Service:
         return Service(

@@ -127,8 +127,11 @@ class Installation:
 
 
 @contextmanager
-def installed(directory: Path, database_url: str, redis_url: str, **variables: str) -> Iterator[Installation]:
-    """An installation whose processes are yet to be started; whatever runs of it at the end is ended."""
+def installed(
+    directory: Path, database_url: str, redis_url: str, *, split: bool = True, **variables: str
+) -> Iterator[Installation]:
+    """An installation whose processes are yet to be started; whatever runs of it at the end is ended. `split`: each kind has a
+    process of its own, so that a test can end it; else they are those of `pipeline up`."""
     prefix = f"{directory.name}-{os.getpid()}:"
     faults = directory / "faults"
     faults.mkdir()
@@ -150,6 +153,7 @@ def installed(directory: Path, database_url: str, redis_url: str, **variables: s
             api_ready=lambda: True,
             stage_workers=2,
             hook_workers=1,
+            split=split,
         )
         installation = Installation(
             services={service.name: service for service in plan.services()},

@@ -21,11 +21,12 @@ APP = "workers.app"
 @dataclass(frozen=True, slots=True)
 class WorkerKind:
     """A kind of Celery worker. `concurrency` counts child processes, or threads with the pool `threads`; None: a setting does
-    (`concurrency_of`)."""
+    (`concurrency_of`). `beside`: what else runs in its process."""
 
     queues: tuple[str, ...]
     concurrency: int | None
     pool: str = "prefork"
+    beside: tuple[str, ...] = ()
 
 
 WORKERS = {
@@ -37,7 +38,15 @@ WORKERS = {
     "flows": WorkerKind((FLOWS,), 8, "threads"),
     "housekeeping": WorkerKind((TICKS,), 1),
 }
-"""All kinds of workers. Together they serve every queue once."""
+"""The kinds of workers that serve one thing each; together every queue once."""
+
+BACKGROUND = "background"
+KINDS = {
+    **WORKERS,
+    # A delivery's call does not hold one of these threads, and the ticks have their own.
+    BACKGROUND: WorkerKind((HOOKS, FLOWS, TICKS), 16, "threads", ("--ticks", "--watch")),
+}
+"""All kinds of workers. `background` does in one process what all others but the stages do, with beat and the watcher."""
 
 MOST_STAGE_WORKERS = 4
 
@@ -55,19 +64,19 @@ def stage_workers() -> int:
 
 def concurrency_of(kind: str) -> int:
     """How many tasks a worker of this kind runs at a time."""
-    return WORKERS[kind].concurrency or settings().stage_threads
+    return KINDS[kind].concurrency or settings().stage_threads
 
 
 def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency: int = 0) -> list[str]:
     """The command of a worker. `name` is its node name without the host, by default its kind; `queues` and `concurrency`
     replace those of its kind."""
-    of_kind = WORKERS[kind]
+    of_kind = KINDS[kind]
     return python(
         "workers", APP, "worker",
         "-n", f"{name or kind}@%h",
         "-Q", ",".join(queues or of_kind.queues),
         "-c", str(concurrency or concurrency_of(kind)),
-        f"--pool={of_kind.pool}",
+        f"--pool={of_kind.pool}", *of_kind.beside,
     )  # fmt: skip
 
 

@@ -55,8 +55,13 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    watch(stop, owner=f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}")
+    watch(stop, lease_owner())
     return 0
+
+
+def lease_owner() -> str:
+    """A name for this process's hold of the lease."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
 def watch(stop: threading.Event, owner: str) -> None:

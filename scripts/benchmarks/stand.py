@@ -152,6 +152,7 @@ def standing() -> Iterator[Stand]:
                     api_ready=lambda: listener.answers("/readyz"),
                     stage_workers=stage_workers(),
                     hook_workers=1,
+                    split=True,
                 )
                 yield Stand(supervisor, plan, listener.url, environment)
         finally:

@@ -16,7 +16,7 @@ from pipeline_core.plugins.client import hook_client
 from pipeline_core.runtime import give, part
 from pipeline_core.settings import settings
 from workers.app import app
-from workers.names import DELIVER
+from workers.names import DELIVER, HOOKS
 from workers.processes import concurrency_of
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,8 @@ class WorkerDrain(bootsteps.StartStopStep):
     """Gives the worker's drain its name and places, and lets it end its calls when the worker stops."""
 
     def start(self, parent: Any) -> None:
-        give(drain, new_drain(parent.hostname, parent.concurrency))
+        alone = set(parent.app.amqp.queues.consume_from) == {HOOKS}
+        give(drain, new_drain(parent.hostname, parent.concurrency if alone else concurrency_of("hooks")))
 
     def stop(self, parent: Any) -> None:
         drain().stop()

@@ -24,7 +24,13 @@ COMPOSE = {
 EMBEDDED = {
     service.name: list(service.argv)
     for service in ProcessPlan(
-        environment={}, data_dir=Path("/data"), listener=9, api_ready=lambda: True, stage_workers=1, hook_workers=1
+        environment={},
+        data_dir=Path("/data"),
+        listener=9,
+        api_ready=lambda: True,
+        stage_workers=1,
+        hook_workers=1,
+        split=True,
     ).services()
 }
 COMMANDS = {

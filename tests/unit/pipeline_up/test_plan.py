@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
 from gunicorn.config import Config
 
 from pipeline_up.plan import ProcessPlan
@@ -22,8 +23,16 @@ def plan(**changes: object) -> ProcessPlan:
 
 
 def test_the_plan_has_every_process_of_the_service_under_a_name_of_its_own() -> None:
-    names = [service.name for service in plan().services()]
+    names = [service.name for service in plan(split=True).services()]
     assert names == ["api", "stages1", "stages2", "hooks1", "flows", "housekeeping", "beat", "watcher"]
+
+
+def test_one_process_does_all_but_the_stages_and_the_api_unless_they_are_to_be_split() -> None:
+    assert [service.name for service in plan().services()] == ["api", "stages1", "stages2", "background"]
+    names = [service.name for service in plan(hook_workers=3).services()]
+    assert names == ["api", "stages1", "stages2", "background", "hooks2", "hooks3"]
+    background = plan().services()[-1].argv
+    assert {"--ticks", "--watch"} <= set(background), "it runs the ticks and the watcher too"
 
 
 def test_workers_and_beat_are_ready_when_they_have_written_a_heartbeat() -> None:
@@ -34,17 +43,18 @@ def test_workers_and_beat_are_ready_when_they_have_written_a_heartbeat() -> None
             asked.append((name, seconds))
             return False
 
-    services = plan(heartbeats=Written()).services()
+    services = plan(heartbeats=Written(), split=True).services()
     assert [one.name for one in services if one.ready(2.0)] == ["api", "watcher"]
     names = ["stages1", "stages2", "hooks1", "flows", "housekeeping"]
     assert asked == [*((f"worker/{name}@{socket.gethostname()}", 2.0) for name in names), ("beat", 2.0)]
     assert [one.name for one in services if one.ready is ready_at_once] == ["watcher"]
 
 
-def test_every_queue_has_a_worker() -> None:
+@pytest.mark.parametrize("split", [True, False])
+def test_every_queue_has_a_worker(split: bool) -> None:
     queues = {
         queue
-        for service in plan().services()
+        for service in plan(split=split).services()
         if "-Q" in service.argv
         for queue in service.argv[service.argv.index("-Q") + 1].split(",")
     }
