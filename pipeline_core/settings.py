@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,87 +17,76 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from environs import Env, EnvError
+
 from pipeline_core.errors import ConfigurationError
 from pipeline_core.runtime import part
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
-Parser = Callable[[str], Any]
-"""Reads the text of a variable. Raises ValueError, which says what would be right."""
-
-BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+Parser = Callable[[Env, str], Any]
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(word) for word in _words(text))
+def _networks(env: Env, name: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(word) for word in _words(env, name))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def _words(env: Env, name: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
 
 
-def _pairs(text: str) -> Pairs:
+def _pairs(env: Env, name: str) -> Pairs:
     try:
-        table = json.loads(text)
+        table = json.loads(env.str(name))
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
+        raise EnvError(f"is not JSON: {error}") from None
     if not isinstance(table, dict) or not all(isinstance(value, str | int) and value != "" for value in table.values()):
-        raise ValueError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
+        raise EnvError('must be a JSON object of names, as {"gpu": "nvidia.com/gpu"}')
     return tuple((key, str(value)) for key, value in table.items())
 
 
-def _ports(text: str) -> str:
+def _ports(env: Env, name: str) -> str:
+    text = str(env.str(name))
     match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= 65535:
-        raise ValueError(f'"{text}" is no range of ports, as 20000-29999')
+        raise EnvError(f'"{text}" is no range of ports, as 20000-29999')
     return text
 
 
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
+def _path(env: Env, name: str) -> Path:
+    return Path(env.str(name)).expanduser()
 
 
-def _keys(text: str) -> str:
-    keys = _words(text)
+def _keys(env: Env, name: str) -> str:
+    keys = _words(env, name)
     for word in keys:
         try:
             fits = len(base64.urlsafe_b64decode(word)) == KEY_BYTES
         except ValueError:
             fits = False
         if not fits:
-            raise ValueError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
+            raise EnvError(f"must be keys of {KEY_BYTES} bytes as URL-safe base64, separated by commas")
     return ",".join(keys)
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f'"{text}" is no whole number') from None
+def _integer(env: Env, name: str) -> int:
+    return int(env.int(name))
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f'"{text}" is no number')
-    return number
+def _number(env: Env, name: str) -> float:
+    return float(env.float(name))
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in BOOLEANS:
-        raise ValueError(f'"{text}" is neither true nor false')
-    return BOOLEANS[text.lower()]
+def _boolean(env: Env, name: str) -> bool:
+    return bool(env.bool(name))
 
 
 def _named(form: str) -> Parser:
     """A text that is meant as what `form` says."""
 
-    def parse(text: str) -> str:
-        return text
+    def parse(env: Env, name: str) -> str:
+        return str(env.str(name))
 
     parse.__doc__ = form
     return parse
@@ -108,9 +96,10 @@ def _url(*schemes: str) -> Parser:
     """A URL with one of these schemes. It may hold a password, so errors do not show it."""
     begins = " or ".join(f"`{scheme}:`" for scheme in schemes)
 
-    def parse(text: str) -> str:
+    def parse(env: Env, name: str) -> str:
+        text = str(env.str(name))
         if urlsplit(text).scheme not in schemes:
-            raise ValueError(f"is no URL that begins with {begins}")
+            raise EnvError(f"is no URL that begins with {begins}")
         return text
 
     parse.__doc__ = f"a URL that begins with {begins}"
@@ -118,10 +107,11 @@ def _url(*schemes: str) -> Parser:
 
 
 def _choice(*choices: str) -> Parser:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f'"{text}" is not one of {", ".join(choices)}')
-        return text
+    def parse(env: Env, name: str) -> str:
+        value = str(env.str(name))
+        if value not in choices:
+            raise EnvError(f'"{value}" is not one of {", ".join(choices)}')
+        return value
 
     parse.__doc__ = " or ".join(f"`{choice}`" for choice in choices)
     return parse
@@ -644,15 +634,16 @@ def settings() -> Settings:
 
     Raises ConfigurationError, naming each invalid variable, its value and what would be right.
     """
+    env = Env()
     values: dict[str, Any] = {}
     errors = []
     for setting in fields(Settings):
         name = variable(setting)
-        if not (text := os.environ.get(name)):
+        if not os.environ.get(name):
             continue
         try:
-            values[setting.name] = setting.metadata["parse"](text)
-        except ValueError as error:
+            values[setting.name] = setting.metadata["parse"](env, name)
+        except (EnvError, ValueError) as error:
             errors.append(f"{name}: {error}")
     if errors:
         raise ConfigurationError("; ".join(errors))
