@@ -111,6 +111,12 @@ def current(session: Session) -> Snapshot:
     return at(session, session.execute(_VERSION).scalar_one())
 
 
+def known(session: Session) -> Snapshot:
+    """The snapshot that this process has, which may be an old one: whoever uses it compares its version afterwards."""
+    snapshot = None if session.info.get(_CHANGING) else _latest().get(session.get_bind())
+    return snapshot or current(session)
+
+
 def at(session: Session, version: int) -> Snapshot:
     """The snapshot at `version`, which the caller has just read; a later one when the registry has changed since."""
     if session.info.get(_CHANGING):

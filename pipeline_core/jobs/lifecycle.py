@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common.clock import now
@@ -14,6 +14,7 @@ from pipeline_core.database import log_lines, rows
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
+from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.hooks import deliveries
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import give, part
@@ -30,6 +31,10 @@ _CREATE = (
     rows.inserting(Event)
     .returning(*_WRITTEN)
     .add_cte(*(rows.inserting(model).cte(model.__tablename__) for model in (Job, JobDocument, Step)))
+)
+_BEGIN_AT = (
+    update(table(Job)).where(table(Job).c.id == bindparam("of_job")).values(stage=bindparam("at")),
+    update(_STEP).where(_STEP.c.job_id == bindparam("of_job")).values(stage=bindparam("at")),
 )
 _INSERT_STEP = insert(_STEP)
 _LOCK = select(Job).where(Job.id == bindparam("of_job")).with_for_update(key_share=True)
@@ -73,13 +78,21 @@ def header_of(session: Session, job_id: str) -> Mapping[str, Any]:
 
 
 def create(
-    session: Session, values: Mapping[str, Any], document: Mapping[str, Any], *, actor: str, moment: datetime
-) -> None:
-    """Store a new job with its document, its first event and its first step, by one statement.
+    session: Session,
+    values: Mapping[str, Any],
+    document: Mapping[str, Any],
+    *,
+    first_stage: Callable[[Snapshot], Stage],
+    actor: str,
+    moment: datetime,
+) -> Stage:
+    """Store a new job with its document, its first event and its first step, by one statement. Returns the step's stage.
 
-    `values` and `document` are by column, as far as they are not the defaults; `document` needs no `job_id`.
+    `values` and `document` are by column, as far as they are not the defaults; `document` needs no `job_id`. `first_stage` says
+    where a job begins with the plugins of a snapshot.
     """
-    values = {**values, "epoch": 0, "event_sequence": 1}
+    known = snapshot.known(session)
+    values = {**values, "stage": first_stage(known), "epoch": 0, "event_sequence": 1}
     job = Job(**values)
     event_id, version = session.execute(
         _CREATE,
@@ -88,9 +101,15 @@ def create(
         | rows.parameters(Step, _step(job, Stage(job.stage), moment))
         | rows.parameters(Event, _event(job, previous="", actor=actor, moment=moment)),
     ).one()
+    if version != known.version:
+        # Another process has changed the registry. Rare enough not to ask before.
+        job.stage = first_stage(snapshot.at(session, version))
+        for statement in _BEGIN_AT:
+            session.execute(statement, {"of_job": job.id, "at": job.stage})
     _enqueue_deliveries(session, job, document["header"], event_id, version, moment)
     about = {"user_id": job.user_id, "kind": job.kind, "stage": str(job.stage)}
     log_lines.note(session, "job submitted", job_id=job.id, request_id=job.request_id, **about)
+    return Stage(job.stage)
 
 
 def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, delay: float | None = None) -> None:

@@ -16,7 +16,6 @@ from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import IdempotencyKey
 from pipeline_core.errors import Conflict
-from pipeline_core.features import snapshot
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
 from pipeline_core.stages.choice import next_of
@@ -146,9 +145,7 @@ def store(
     """
     moment = now()
     header = submission.header_of(job_id)
-    # A stage without matching plugins is skipped, the first one too.
-    stage = next_of(STAGES, snapshot.current(session), submission.kind, header)
-    lifecycle.create(
+    stage = lifecycle.create(
         session,
         {
             "id": job_id,
@@ -157,7 +154,6 @@ def store(
             "kind": submission.kind,
             "namespace": submission.namespace,
             "state": JobState.WAITING,
-            "stage": stage,
             "reason": "",
             "created_at": moment,
             "retry_of": retry_of,
@@ -171,6 +167,8 @@ def store(
             "taskset": document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
             "factors": {},
         },
+        # A stage without matching plugins is skipped, the first one too.
+        first_stage=lambda plugins: next_of(STAGES, plugins, submission.kind, header),
         actor=actor.name,
         moment=moment,
     )

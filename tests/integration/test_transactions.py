@@ -8,9 +8,10 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from pipeline_core.database import log_lines, transaction
+from pipeline_core.database import connected, log_lines, transaction
 from pipeline_core.database.locks import Lock, lock
 from pipeline_core.errors import Unavailable
+from pipeline_core.settings import settings
 
 pytestmark = pytest.mark.usefixtures("service_settings")
 
@@ -32,6 +33,24 @@ def test_a_connection_that_the_server_ends_is_unavailability_and_the_next_transa
         session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
     with transaction() as session:
         assert session.execute(text("SELECT 1")).scalar_one() == 1
+
+
+def test_each_statement_without_a_session_is_a_transaction_of_its_own_and_the_next_transaction_is_a_whole() -> None:
+    begun = text("SELECT now() = statement_timestamp() AND pg_current_xact_id_if_assigned() IS NULL")
+    with connected() as connection:
+        connection.execute(text("SELECT pg_current_xact_id()"))
+        assert connection.execute(begun).scalar_one()
+    with transaction() as session:
+        session.execute(text("SELECT pg_current_xact_id()"))
+        assert not session.execute(begun).scalar_one()
+
+
+def test_a_connection_without_a_session_that_the_server_ends_costs_the_pool_nothing() -> None:
+    for _ in range(settings().database_connections + 1):
+        with pytest.raises(Unavailable), connected() as connection:
+            connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+    with connected() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
 
 
 def _change_in_vain() -> None:
