@@ -43,12 +43,15 @@ def test_a_follower_may_come_before_the_launch_and_stays_over_retries(service: I
 def test_readers_of_a_silent_log_that_leave_give_their_places_back(service: Installation) -> None:
     job_id = service.submit(taskset("echo hello; sleep 300"))
     service.wait_state(job_id, "running")
+    # A generator that nobody keeps closes its connection.
+    read: list[Iterator[str]] = []
     with ExitStack() as followers:
         for _ in range(FOLLOWERS * 4):
             answer = followers.enter_context(follow(service, job_id))
             if answer.status_code == 503:
                 break
-            assert next(lines(answer)) == "hello"
+            read.append(lines(answer))
+            assert next(read[-1]) == "hello"
         assert answer.status_code == 503, "the places are taken"
 
     def free() -> bool:
