@@ -57,6 +57,14 @@ class PluginCircuit(Schema):
     cause = fields.String(required=True, metadata={"description": "The last failure's."})
 
 
+class FailedJobs(Schema):
+    """Jobs that a plugin failed in the last hour."""
+
+    plugin = fields.String(required=True)
+    count = fields.Integer(required=True)
+    reason = fields.String(required=True, metadata={"description": "Why the last one failed."})
+
+
 class QueueProbe(Schema):
     """When the last probe came through a queue."""
 
@@ -120,6 +128,7 @@ class Status(Schema):
         metadata={"description": "Runs of flows by state; the ended ones are counted once a minute."},
     )
     endedAgeSeconds = _seconds("How long ago the ended jobs and runs were counted.")
+    failedJobs = fields.List(fields.Nested(FailedJobs), required=True)
     failingSchedules = fields.Integer(
         required=True, metadata={"description": "Schedules whose runs cannot be created."}
     )

@@ -64,6 +64,12 @@ def of_status(status: Status) -> Iterator[Family]:
         _one(status.runs),
     )
     yield Family(
+        "pipeline_plugin_failed_jobs",
+        "Jobs that a plugin failed in the last hour: it was unavailable for too long, or its answer could not be used.",
+        ("plugin",),
+        _one({key: failed.count for key, failed in status.failed_jobs.items()}),
+    )
+    yield Family(
         "pipeline_schedules_failing",
         "Schedules that are not paused and cannot make runs.",
         (),

@@ -60,6 +60,9 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
         ],
         "runs": dict(now.runs),
         "endedAgeSeconds": now.ended_age_seconds,
+        "failedJobs": [
+            {"plugin": key, "count": failed.count, "reason": failed.reason} for key, failed in now.failed_jobs.items()
+        ],
         "failingSchedules": now.failing_schedules,
         "cleanups": now.cleanups,
         "observationAgeSeconds": now.observation_age_seconds,
@@ -147,6 +150,8 @@ def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
     for key, health in status.circuits.items():
         if health.circuit is not Circuit.CLOSED:
             yield f"The plugin {key} is unavailable: {health.cause}"
+    for key, failed in status.failed_jobs.items():
+        yield f"The plugin {key} failed {failed.count} jobs in the last hour, the last one with: {failed.reason}"
     for key, waiting in status.deliveries.items():
         if status.is_late(waiting.oldest_seconds, DELIVERY_LAG_SECONDS):
             yield f"{key} has not acknowledged {waiting.count} events, the first for {waiting.oldest_seconds:.0f} s."

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
 from sqlalchemy import Select, case, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core.database import transaction
@@ -29,6 +31,7 @@ from pipeline_core.database.models import (
     Plugin,
     RunRow,
     Step,
+    TrailRow,
 )
 from pipeline_core.flows.states import RunState
 from pipeline_core.operations import cluster_health, heartbeats, queue_probes
@@ -38,6 +41,7 @@ from pipeline_core.plugins.guard import PluginHealth
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import TrailOutcome
 from pipeline_core.states import JobState
 
 log = structlog.get_logger(__name__)
@@ -45,6 +49,8 @@ log = structlog.get_logger(__name__)
 COUNTED_SECONDS = 60.0
 """How old the cached numbers of ended jobs and runs may be."""
 
+
+FAILED_JOBS_SPAN = timedelta(hours=1)
 
 _STARTED = time.monotonic()
 
@@ -78,6 +84,14 @@ class Backlog:
     oldest_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class FailedJobs:
+    """The jobs that one plugin failed in the last hour: how many, and the reason of the last one."""
+
+    count: int
+    reason: str
+
+
 Queues = Mapping[str, int]
 """Messages that wait in Redis, by queue."""
 
@@ -85,10 +99,10 @@ Queues = Mapping[str, int]
 @dataclass(frozen=True, slots=True)
 class Status:
     """`live` counts jobs by state and stage, `ended` by state; `ended_age_seconds` is how long ago ended jobs and runs were
-    counted. `lag_seconds` is how long the most overdue step has been
-    overdue, `observation_age_seconds` the age of the oldest last observation of a launched job. `runs` counts runs of flows by
-    state; `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table. `cluster`
-    is what the watcher reports.
+    counted. `lag_seconds` is how long the most overdue step has been overdue, `observation_age_seconds` the age of the oldest
+    last observation of a launched job. `runs` counts runs of flows by state; `failed_jobs` are by the plugin that failed them;
+    `failing_schedules` are those that cannot make runs. `heartbeat_ages` is in seconds, by name in the table. `cluster` is what
+    the watcher reports.
     `plugins` are all registered plugins, `circuits` has the enabled ones. While Redis is unavailable `queues` is None and
     `circuits` is empty. `up_seconds` is how long the process that answers has been up."""
 
@@ -101,6 +115,7 @@ class Status:
     observation_age_seconds: float
     runs: Mapping[str, int]
     ended_age_seconds: float
+    failed_jobs: Mapping[str, FailedJobs]
     failing_schedules: int
     heartbeat_ages: Mapping[str, float]
     cluster: ClusterHealth
@@ -151,6 +166,7 @@ def read(read_queues: Callable[[], Queues]) -> Status:
             ),
             "runs": _runs(session),
             "ended_age_seconds": max(_ended_jobs().age_seconds(), _ended_runs().age_seconds()),
+            "failed_jobs": _failed_jobs(session),
             "failing_schedules": session.scalar(
                 select(func.count()).where(FlowRow.schedule_error_at.is_not(None), ~FlowRow.paused)
             )
@@ -219,6 +235,17 @@ def _runs(session: Session) -> dict[str, int]:
     rows = session.execute(select(RunRow.state, func.count()).where(RunRow.state.in_(live)).group_by(RunRow.state))
     counts = {state.value: 0 for state in RunState} | _ended_runs()(session)
     return counts | {str(state): int(count) for state, count in rows}
+
+
+def _failed_jobs(session: Session) -> dict[str, FailedJobs]:
+    last = func.array_agg(aggregate_order_by(TrailRow.reason, TrailRow.id.desc()))[1]
+    rows = session.execute(
+        select(TrailRow.plugin_key, func.count(TrailRow.job_id.distinct()), last)
+        .where(TrailRow.outcome == TrailOutcome.FAILED, TrailRow.started_at > func.now() - FAILED_JOBS_SPAN)
+        .group_by(TrailRow.plugin_key)
+        .order_by(TrailRow.plugin_key)
+    )
+    return {key: FailedJobs(count, reason) for key, count, reason in rows}
 
 
 def _steps(session: Session) -> tuple[StepGroup, ...]:

@@ -155,7 +155,10 @@ class TrailRow(Base):
     patch: Mapped[Document | None]
     actor: Mapped[str] = mapped_column(default="")
 
-    __table_args__ = (Index(None, "job_id", "id"),)
+    __table_args__ = (
+        Index(None, "job_id", "id"),
+        Index("ix_trail_failed", "started_at", postgresql_where=text("outcome = 'failed'")),
+    )
 
 
 class Replica(Base):

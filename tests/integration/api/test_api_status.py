@@ -16,7 +16,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.ids import new_delivery_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import ClusterHealthRow, Delivery, Event, Heartbeat, Job, Step
+from pipeline_core.database.models import ClusterHealthRow, Delivery, Event, Heartbeat, Job, Step, TrailRow
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.operations import cluster_health, health_checks, heartbeats, queue_probes, status
 from pipeline_core.plugins.client import client
@@ -195,7 +195,7 @@ def test_a_process_without_recent_heartbeat_is_a_problem(admin: Any, name: str, 
 )
 def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> None:
     found = status.Status(
-        **{name: {} for name in ("live", "ended", "deliveries", "runs", "circuits")},
+        **{name: {} for name in ("live", "ended", "deliveries", "runs", "failed_jobs", "circuits")},
         **dict.fromkeys(
             ("lag_seconds", "cleanups", "observation_age_seconds", "failing_schedules", "ended_age_seconds"), 0
         ),
@@ -220,6 +220,30 @@ def test_a_worker_that_was_killed_is_a_problem_after_half_a_minute(admin: Any) -
 def test_the_status_says_how_long_ago_ended_jobs_were_counted(admin: Any) -> None:
     first = admin.payload("GET", "/v1/status")["endedAgeSeconds"]
     assert 0 <= first < admin.payload("GET", "/v1/status")["endedAgeSeconds"] < status.COUNTED_SECONDS
+
+
+def test_a_plugin_that_failed_jobs_in_the_last_hour_is_a_problem(admin: Any) -> None:
+    alive()
+    for minutes, outcome, reason in (
+        (90, "failed", "old"),
+        (30, "failed", "status 500"),
+        (20, "failed", "status 502"),
+        (10, "rejected", "x"),
+    ):
+        job_id = admin.submit()
+        with transaction() as session:
+            session.add(
+                TrailRow(
+                    job_id=job_id, epoch=0, stage="gates", plugin_key="AccessGate.g.a", outcome=outcome, reason=reason,
+                    started_at=now() - timedelta(minutes=minutes),
+                )
+            )  # fmt: skip
+    answer = admin.payload("GET", "/v1/status")
+    assert answer["failedJobs"] == [{"plugin": "AccessGate.g.a", "count": 2, "reason": "status 502"}]
+    assert answer["problems"] == [
+        "The plugin AccessGate.g.a failed 2 jobs in the last hour, the last one with: status 502"
+    ]
+    assert numbers()['pipeline_plugin_failed_jobs{plugin="AccessGate.g.a"}'] == 2
 
 
 def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:

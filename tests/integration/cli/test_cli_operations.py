@@ -17,6 +17,7 @@ WELL: dict[str, Any] = {
     "deliveries": [{"plugin": "LifeHook.bell.ops", "count": 3, "oldestSeconds": 9.0}],
     "runs": {"running": 1, "failed": 0},
     "endedAgeSeconds": 34.0,
+    "failedJobs": [],
     "failingSchedules": 0,
     "cleanups": 0,
     "observationAgeSeconds": 0.0,

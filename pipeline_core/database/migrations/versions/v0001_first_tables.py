@@ -386,6 +386,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_trail_job_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_trail")),
     )
+    op.create_index(
+        "ix_trail_failed", "trail", ["started_at"], unique=False, postgresql_where=sa.text("outcome = 'failed'")
+    )
     op.create_index(op.f("ix_trail_job_id_id"), "trail", ["job_id", "id"], unique=False)
     op.create_table(
         "deliveries",
@@ -534,6 +537,7 @@ def downgrade() -> None:
     op.drop_index("ix_deliveries_due", table_name="deliveries", postgresql_where=sa.text("status = 'waiting'"))
     op.drop_table("deliveries")
     op.drop_index(op.f("ix_trail_job_id_id"), table_name="trail")
+    op.drop_index("ix_trail_failed", table_name="trail", postgresql_where=sa.text("outcome = 'failed'"))
     op.drop_table("trail")
     op.drop_index(op.f("ix_steps_due_at"), table_name="steps")
     op.drop_table("steps")
