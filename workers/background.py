@@ -13,9 +13,10 @@ from typing import Any
 import structlog
 from celery import bootsteps
 
-from pipeline_core.operations import heartbeats
+from pipeline_core.common.clock import now
+from pipeline_core.operations import due_work, heartbeats
 from workers.heartbeats import beat
-from workers.names import SEND_QUEUE_PROBES, TICK_SECONDS
+from workers.names import SEND_QUEUE_PROBES, TICK_SECONDS, tick_name
 from workers.ticker import Ticker
 from workers.watch import lease_owner, watch
 
@@ -76,7 +77,10 @@ class Ticks(Background):
             beat(heartbeats.BEAT)
 
         ticker = Ticker(
-            {**{name: tasks[name] for name in TICK_SECONDS}, SEND_QUEUE_PROBES: send_queue_probes}, TICK_SECONDS
+            {**{name: tasks[name] for name in TICK_SECONDS}, SEND_QUEUE_PROBES: send_queue_probes},
+            TICK_SECONDS,
+            [tick_name(name) for name in due_work.TICKS],
+            lambda: [tick_name(name) for name in due_work.find(now())],
         )
         return ticker.run, ticker.stop
 

@@ -36,6 +36,11 @@ TICK_SECONDS = {
 """The interval of each tick, in seconds."""
 
 
+def tick_name(name: str) -> str:
+    """The task of a tick."""
+    return f"tick.{name}"
+
+
 def stage_queue(stage: Stage) -> str:
     """The queue of a stage's tasks: one for each stage, so that each can be scaled by itself."""
     return f"stages.{stage}"

@@ -4,6 +4,7 @@
 - `status`: the state of the service, read from the database and Redis
 - `health_checks`: the problems that a status shows; `gauges`: the same status as metrics for Prometheus
 - `readiness`: whether the database and Redis can be reached
+- `due_work`: whether the ticks would find anything to do
 - `retention`: deletes what was kept for long enough
 
 All of them are used from outside: by the API, the workers and the ticks.

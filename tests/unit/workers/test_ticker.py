@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pipeline_core.errors import Unavailable
 from tests.waiting import HANG_SECONDS, wait_for
 from workers.ticker import Ticker
 
@@ -51,6 +52,35 @@ def test_a_tick_that_waits_neither_runs_twice_at_a_time_nor_holds_up_the_others(
         assert ran["slow"] == 1
         waits.set()
         wait_for(lambda: ran["slow"] > 1, "the slow one to run again")
+
+
+def test_of_the_ticks_that_are_asked_for_only_those_with_work_run() -> None:
+    ran: Counter[str] = Counter()
+    work = {"a"}
+    names = ("a", "b", "always")
+    ticks = {name: lambda name=name: ran.update([name]) for name in names}  # type: ignore[misc]
+    ticker = Ticker(ticks, dict.fromkeys(names, 1.0), asked=("a", "b"), with_work=lambda: work)
+    ticker._start_due(100.0)
+    wait_for(lambda: ran == {"a": 1, "always": 1} and not ticker._running, "those with work, and the one not asked for")
+    work.add("b")
+    ticker._start_due(101.0)
+    ticker.stop()
+    ticker.run()
+    assert ran == {"a": 2, "b": 1, "always": 2}
+
+
+def test_while_the_database_is_away_only_the_ticks_run_that_are_not_asked_for() -> None:
+    ran: Counter[str] = Counter()
+
+    def away() -> list[str]:
+        raise Unavailable("The database is away.")
+
+    ticks = {name: lambda name=name: ran.update([name]) for name in ("asked", "always")}  # type: ignore[misc]
+    ticker = Ticker(ticks, dict.fromkeys(ticks, 1.0), asked=("asked",), with_work=away)
+    ticker._start_due(100.0)
+    ticker.stop()
+    ticker.run()
+    assert ran == {"always": 1}
 
 
 def test_a_tick_that_fails_runs_again() -> None:
