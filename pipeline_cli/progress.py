@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -21,20 +21,25 @@ T = TypeVar("T")
 SHORTEST_PAUSE = 0.2
 LONGEST_PAUSE = 2.0
 PATIENCE_SECONDS = 120.0
+CALL_KEY = ("startedAt", "stage", "plugin", "asking", "outcome")
+"""Fields that tell the entries of one trail apart."""
 
 
 @dataclass
 class Progress:
-    """How many of a job's events and trail entries have been printed."""
+    """How many of a job's events have been printed, and which of the trail's entries, whose oldest may be deleted."""
 
     events: int = 0
-    calls: int = 0
+    calls: set[tuple[Any, ...]] = field(default_factory=set)
 
     def new_lines(self, events: Sequence[render.Record], trail: Sequence[render.Record]) -> list[Text]:
         """The lines for events and entries that were not printed yet, by time."""
         timed = [(instant(event.get("occurredAt")), event_line(event)) for event in events[self.events :]]
-        timed += [(instant(call.get("startedAt")), call_line(call)) for call in trail[self.calls :]]
-        self.events, self.calls = len(events), len(trail)
+        calls = {tuple(call.get(name) for name in CALL_KEY): call for call in trail}
+        timed += [
+            (instant(call.get("startedAt")), call_line(call)) for key, call in calls.items() if key not in self.calls
+        ]
+        self.events, self.calls = len(events), set(calls)
         return [line for _, line in sorted(timed, key=lambda pair: pair[0])]
 
 

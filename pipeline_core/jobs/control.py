@@ -15,7 +15,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, TrailRow
 from pipeline_core.errors import Conflict, Forbidden, NotFound
-from pipeline_core.jobs import lifecycle, rollup
+from pipeline_core.jobs import lifecycle, rollup, trail_rows
 from pipeline_core.jobs.submission import Submission, submit
 from pipeline_core.plugins.answers import OnTimeout
 from pipeline_core.plugins.types import Resumer
@@ -89,6 +89,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
                 actor=actor.name,
             )
         )
+        trail_rows.forget_oldest(session, job_id, job.stage, job.suspended_by)
         parked_epoch, suspended_by, resumer = job.epoch, job.suspended_by, job.resumer
         job.epoch += 1
         lifecycle.transition(session, job, JobState.WAITING, reason=reason, actor=actor.name, moment=moment)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import TrailRow
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, TrailEntry, TrailOutcome
+
+KEPT_OF_A_PLUGIN = 200
+"""How many rows of one plugin are kept of a job: a gate may ask to be called again every few seconds, for days."""
 
 
 def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
@@ -42,3 +45,10 @@ def write(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) ->
             insert(TrailRow),
             [{**of_step, **{name: getattr(entry, name) for name in TrailEntry.__slots__}} for entry in entries],
         )
+
+
+def forget_oldest(session: Session, job_id: str, stage: str, plugin_key: str) -> None:
+    """Delete all rows of a plugin but the last KEPT_OF_A_PLUGIN."""
+    of_plugin = (TrailRow.job_id == job_id, TrailRow.stage == stage, TrailRow.plugin_key == plugin_key)
+    last = select(TrailRow.id).where(*of_plugin).order_by(TrailRow.id.desc()).limit(KEPT_OF_A_PLUGIN)
+    session.execute(delete(TrailRow).where(*of_plugin, TrailRow.id.not_in(last)))

@@ -106,7 +106,8 @@ def first_plugins(step: ClaimedStep) -> tuple[RegisteredPlugin, ...]:
 
 def next_call_number(step: ClaimedStep, plugin: RegisteredPlugin) -> int:
     """The number of the plugin's next call for this job and stage, from 1."""
-    return 1 + sum(entry.plugin_key == plugin.key and entry.outcome in _CALLED for entry in step.trail)
+    calls = (one.call_number for one in step.trail if one.plugin_key == plugin.key and one.outcome in _CALLED)
+    return 1 + max(calls, default=0)
 
 
 def budget(plugins: Sequence[RegisteredPlugin]) -> float:

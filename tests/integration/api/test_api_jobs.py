@@ -15,7 +15,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Job, JobDocument, Replica, TrailRow
-from pipeline_core.jobs import logs
+from pipeline_core.jobs import logs, trail_rows
 from pipeline_core.plugins.types import Resumer
 from tests.builders import role, taskset_of
 
@@ -110,6 +110,27 @@ def suspend(job_id: str, gate: str, resumer: Resumer) -> None:
         values = {"state": "suspended", "suspended_by": gate, "suspended_at": now(), "resumer": resumer}
         session.execute(update(Job).where(Job.id == job_id).values(**values))
         session.connection().exec_driver_sql("DELETE FROM steps")
+
+
+def test_the_trail_keeps_the_last_entries_of_a_gate_that_is_asked_again_and_again(admin: Any) -> None:
+    job_id = admin.submit()
+    suspend(job_id, "AccessGate.quota.x", Resumer.WRITER)
+    with transaction() as session:
+        stage = session.get_one(Job, job_id).stage
+        rows = [(plugin, number) for number in range(1, 301) for plugin in ("AccessGate.quota.x", "AccessGate.other.x")]
+        session.add_all(
+            TrailRow(
+                job_id=job_id, epoch=0, stage=stage, plugin_key=plugin, call_number=number, outcome="answered",
+                started_at=now(),
+            )
+            for plugin, number in rows
+        )  # fmt: skip
+    admin.payload("PUT", f"/v1/job/resume/{job_id}")
+    entries = admin.payload("GET", f"/v1/job/trail/{job_id}")
+    quota = [entry for entry in entries if entry["plugin"] == "AccessGate.quota.x"]
+    assert (len(quota), len(entries)) == (trail_rows.KEPT_OF_A_PLUGIN, trail_rows.KEPT_OF_A_PLUGIN + 300)
+    assert [entry["asking"] for entry in quota[:-1]] == list(range(102, 301))
+    assert quota[-1]["outcome"] == "resumed"
 
 
 def test_past_a_gate_of_approvers_only_one_who_is_not_the_jobs_user_resumes(

@@ -148,6 +148,13 @@ def test_progress_prints_each_event_and_call_once_and_in_order() -> None:
     assert progress.new_lines([first, second], [call]) == []
 
 
+def test_progress_prints_entries_of_a_trail_whose_oldest_were_deleted() -> None:
+    calls = [{"stage": "gates", "plugin": "K", "asking": number, "outcome": "answered"} for number in range(3)]
+    progress = Progress()
+    assert len(progress.new_lines([], calls[:2])) == 2
+    assert len(progress.new_lines([], calls[1:])) == 1
+
+
 def test_progress_survives_an_entry_without_a_time() -> None:
     assert len(Progress().new_lines([{"state": "waiting"}], [{"stage": "gates"}])) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -131,6 +132,12 @@ def test_a_call_after_a_suspension_has_the_next_call_number(claim: Make) -> None
     before = claim(Stage.GATES, [a], trail=[entry("a", TrailOutcome.SUSPENDED), entry("a", TrailOutcome.RESUMED)])
     assert settled_calls(before) == {}
     assert next_call_number(before, a) == 2
+
+
+def test_the_next_call_number_does_not_need_the_oldest_entries(claim: Make) -> None:
+    a = plugin(Stage.GATES, "a")
+    last = replace(entry("a", TrailOutcome.SUSPENDED), call_number=300)
+    assert next_call_number(claim(Stage.GATES, [a], trail=[last]), a) == 301
 
 
 @pytest.mark.parametrize(
