@@ -37,7 +37,7 @@ def service(
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
-        installed(tmp_path_factory.mktemp("flows"), database_url, redis_url, **texts) as installation,
+        installed(tmp_path_factory.mktemp("flows"), database_url, redis_url, split=False, **texts) as installation,
     ):
         installation.start("api")
         wait_for(lambda: answers(installation), "the API")

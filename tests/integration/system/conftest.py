@@ -32,7 +32,7 @@ def running(
     directory = tmp_path_factory.mktemp("installation")
     with (
         fresh_database(postgres_url, template=migrated_database) as database_url,
-        installed(directory, database_url, redis_url, **QUICK) as installation,
+        installed(directory, database_url, redis_url, split=False, **QUICK) as installation,
     ):
         installation.start()
         wait_for(lambda: installation.ask("GET", "/readyz").status_code == 200, "the API")

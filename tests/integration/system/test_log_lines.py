@@ -35,7 +35,9 @@ def test_a_job_without_plugins_leaves_lines_in_the_logs_of_api_worker_and_watche
     (submitted,) = lines(service, "api", **about, event="job submitted")
     assert (submitted["user_id"], submitted["kind"], submitted["stage"]) == ("u1", "TaskSet", "launch")
     wait_for(lambda: lines(service, "stage", **about, event="job launched"))
-    wait_for(lambda: lines(service, "watch", **about, event="job state changed", state="succeeded"))
+    wait_for(
+        lambda: lines(service, "background", **about, thread="watcher", event="job state changed", state="succeeded")
+    )
     changes = lines(service, "", **about, event="job state changed")
     assert sorted(line["state"] for line in changes) == ["running", "succeeded"]
 
