@@ -16,12 +16,13 @@ _NOTED = "log lines"
 
 
 def note(session: Session, text: str, *, request_id: str, **fields: Any) -> None:
-    """Write this line, at the level info, when the session's transaction commits.
+    """Write this line, at the level info, when the session's transaction commits, with the context that it is noted in.
 
     `request_id` is that of the request by which the thing came to be; a request or task that is under way names its own.
     """
-    current = structlog.contextvars.get_contextvars().get("request_id")
-    session.info.setdefault(_NOTED, []).append((text, {**fields, "request_id": current or request_id}))
+    context = structlog.contextvars.get_contextvars()
+    named = {"request_id": context.get("request_id") or request_id}
+    session.info.setdefault(_NOTED, []).append((text, {**context, **fields, **named}))
 
 
 def write_noted(session: Session) -> None:

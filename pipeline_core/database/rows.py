@@ -1,14 +1,18 @@
-"""Insert rows into several tables by one statement, which saves a round trip per table."""
+"""Insert rows into several tables by one statement, and pass many rows to one: either saves round trips, and statements that are
+built once save building and planning them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, bindparam
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import JSON, Column, ColumnElement, Insert, Text, bindparam, cast, func
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.sql.selectable import TableValuedAlias
 
+from pipeline_core.database.engine import to_json
 from pipeline_core.database.models.base import Base, table
 
 
@@ -34,3 +38,47 @@ def _columns(model: type[Base]) -> dict[str, tuple[str, Any]]:
         for column in rows.columns
         if column is not rows.autoincrement_column
     }
+
+
+class Passed:
+    """Rows with these columns that are passed to a statement, whatever their number: an array for each column.
+
+    `rows` is what the statement selects from, under `name`; use `column` to read a column of it.
+    """
+
+    def __init__(self, name: str, columns: Iterable[Column[Any]]) -> None:
+        self._columns = {column.name: column for column in columns}
+        self._parameters = {column: f"{name}_{column}" for column in self._columns}
+        sent = {column: _sent(self._columns[column]) for column in self._columns}
+        arrays = [
+            cast(bindparam(self._parameters[column], type_=ARRAY(type)), ARRAY(type)) for column, type in sent.items()
+        ]
+        found = func.unnest(*arrays).table_valued(*(Column(column, type) for column, type in sent.items()), name=name)
+        self.rows: TableValuedAlias = found.render_derived()
+
+    def column(self, name: str) -> ColumnElement[Any]:
+        """A column, with the type that it has in its table."""
+        column: ColumnElement[Any] = self.rows.c[name]
+        return cast(column, JSON) if _is_document(self._columns[name]) else column
+
+    def parameters(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The parameters for these rows; a column that a row lacks is null."""
+        return {
+            parameter: [
+                _document(row.get(name)) if _is_document(self._columns[name]) else row.get(name) for row in rows
+            ]
+            for name, parameter in self._parameters.items()
+        }
+
+
+def _is_document(column: Column[Any]) -> bool:
+    return isinstance(column.type, JSON)
+
+
+def _sent(column: Column[Any]) -> Any:
+    # Documents are sent as texts: within JSON, PostgreSQL would refuse some that it stores.
+    return Text() if _is_document(column) or column.type.python_type is str else column.type
+
+
+def _document(value: Any) -> str | None:
+    return None if value is None else to_json(value)

@@ -47,21 +47,23 @@ def enqueue(
 
     `subject_id` is the job or the run, and `sequence` the number of the change within it.
     """
-    session.execute(
-        insert(Delivery).values(
-            id=new_delivery_id(moment),
-            event_id=event_id,
-            subject_id=subject_id,
-            sequence=sequence,
-            plugin_key=plugin_key,
-            body=body,
-            status=DeliveryStatus.WAITING,
-            created_at=moment,
-            next_at=moment,
-            give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
-        )
-    )
+    row = new_row(subject_id, sequence, plugin_key, moment)
+    session.execute(insert(table(Delivery)), {**row, "event_id": event_id, "body": body})
     wakeups.after_commit(session, wakeups.DeliveriesDue(plugin_key))
+
+
+def new_row(subject_id: str, sequence: int, plugin_key: str, moment: datetime) -> dict[str, Any]:
+    """The row of a new delivery, without the event or the body that it delivers."""
+    return {
+        "id": new_delivery_id(moment),
+        "subject_id": subject_id,
+        "sequence": sequence,
+        "plugin_key": plugin_key,
+        "status": DeliveryStatus.WAITING,
+        "created_at": moment,
+        "next_at": moment,
+        "give_up_at": moment + timedelta(seconds=settings().hook_give_up_seconds),
+    }
 
 
 def alert_receiver(limits: Settings) -> Endpoint | None:

@@ -4,24 +4,24 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Interval, bindparam, func, select, update
+import structlog
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction
-from pipeline_core.database.models import Job, JobDocument, Step, table
-from pipeline_core.features import snapshot
+from pipeline_core.database.models import Job, Step, table
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.jobs import leases, lifecycle, rollup, trail_rows
+from pipeline_core.jobs import leases, lifecycle, rollup
+from pipeline_core.jobs.changes import Changes, locked
 from pipeline_core.jobs.leases import LeaseLost
-from pipeline_core.settings import settings
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.names import Stage, after
 from pipeline_core.stages.outcomes import (
@@ -40,30 +40,6 @@ from pipeline_core.stages.outcomes import (
 from pipeline_core.states import JobState
 
 _STEP = table(Step)
-_DOCUMENT = table(JobDocument)
-
-# Statements are built once: building one takes as long as executing it.
-_HELD = (
-    select(Job, Step.lease_owner)
-    .join(Step, Step.job_id == Job.id)
-    .where(Job.id == bindparam("of_job"), Job.epoch == bindparam("of_epoch"), Step.stage == bindparam("of_stage"))
-    .with_for_update()
-)
-_MOVED = (
-    update(_STEP)
-    .where(_STEP.c.job_id == bindparam("of_job"))
-    .values(
-        stage=bindparam("to_stage"),
-        pending_since=bindparam("since"),
-        not_before=None,
-        publish_count=0,
-        crash_count=0,
-        unreachable={},
-    )
-)
-_MOVE = _MOVED.values(due_at=bindparam("due"), claim_count=0, lease_owner=None, lease_until=None)
-_LEASE_END = func.now() + bindparam("lease", type_=Interval)
-_MOVE_AND_CLAIM = _MOVED.values(due_at=_LEASE_END, claim_count=1, lease_until=_LEASE_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +77,15 @@ def progress_of(step: ClaimedStep, outcome: Outcome, plugins: Snapshot) -> Progr
             return Done()
 
 
-@again_if_contended
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A claimed step with its outcome. The next stage is claimed too if it is one that its owner `carries` on with."""
+
+    step: ClaimedStep
+    outcome: Outcome
+    carries: Collection[Stage] = ()
+
+
 def finish(step: ClaimedStep, outcome: Outcome, carries: Collection[Stage] = ()) -> Progress:
     """Write the outcome of a claimed step and move the cursor, in one transaction.
 
@@ -109,33 +93,57 @@ def finish(step: ClaimedStep, outcome: Outcome, carries: Collection[Stage] = ())
 
     Raises LeaseLost, and writes nothing, when this owner no longer holds the step; Unavailable.
     """
-    # Without autoflush the job is written once, at the end, and not before each query.
-    with transaction() as session, session.no_autoflush:
-        job = _lock(session, step)
-        trail_rows.write(session, step, getattr(outcome, "trail", ()))
-        # Plugins may have been registered or removed since the step was claimed.
-        plugins = snapshot.current(session) if isinstance(outcome, Advance) else step.plugins
-        progress = progress_of(step, outcome, plugins)
-        if isinstance(outcome, Advance) and isinstance(progress, Continue) and progress.stage in carries:
-            progress = Continue(progress.stage, next_step(step, outcome, progress.stage, plugins))
-        _write_outcome(session, job, step, outcome, progress)
-        failpoints.reach(Point.STAGE_FINISHING, step.stage, step.name)
+    (progress,) = _finish([Finished(step, outcome, carries)], wait=True)
+    if progress is None:
+        raise LeaseLost(step.job_id)
     return progress
 
 
-def _lock(session: Session, step: ClaimedStep) -> Job:
-    """The job and its step, both locked until the transaction ends. Raises LeaseLost when another owner has the step."""
-    held = session.execute(_HELD, {"of_job": step.job_id, "of_epoch": step.epoch, "of_stage": step.stage}).one_or_none()
-    if held is None or held.lease_owner != step.owner:
-        raise LeaseLost(step.job_id)
-    job: Job = held.Job
-    return job
+def finish_together(finished: Sequence[Finished]) -> list[Progress | None]:
+    """Write these outcomes in one transaction. None stands for a step of which nothing is written, to be finished by itself:
+    another transaction has locked it, or its owner no longer holds it. Raises Unavailable."""
+    return _finish(finished, wait=False)
 
 
-def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outcome, progress: Progress) -> None:
+@again_if_contended
+def _finish(finished: Sequence[Finished], *, wait: bool) -> list[Progress | None]:
+    result: dict[str, Progress] = {}
+    steps = [each.step for each in finished]
+    # Without autoflush nothing is looked for in the session before each query: no job is an object of it.
+    with transaction() as session, session.no_autoflush, locked(session, steps, wait=wait) as changes:
+        held = [each for each in finished if changes.holds(each.step)]
+        launched: list[rollup.Observed] = []
+        for each in held:
+            step, outcome, job = each.step, each.outcome, changes.jobs[each.step.job_id]
+            with structlog.contextvars.bound_contextvars(**log_context(step)):
+                changes.write_trail(step, getattr(outcome, "trail", ()))
+                # Plugins may have been registered or removed since the step was claimed.
+                progress = progress_of(step, outcome, changes.plugins)
+                if isinstance(outcome, Advance) and isinstance(progress, Continue) and progress.stage in each.carries:
+                    progress = Continue(progress.stage, next_step(step, outcome, progress.stage, changes.plugins))
+                _write_outcome(session, changes, job, step, outcome, progress)
+            if isinstance(outcome, Launched):
+                launched.append(rollup.Observed(job, step.taskset or {}, outcome.observation, step.header))
+            result[step.owner] = progress
+        if launched:
+            rollup.apply(session, launched)
+        changes.write(session)
+        for each in held:
+            failpoints.reach(Point.STAGE_FINISHING, each.step.stage, each.step.name)
+    return [result.get(step.owner) for step in steps]
+
+
+def log_context(step: ClaimedStep) -> dict[str, Any]:
+    """The fields of each log line about a claimed step."""
+    return {"job_id": step.job_id, "stage": str(step.stage), "epoch": step.epoch, "request_id": step.request_id}
+
+
+def _write_outcome(
+    session: Session, changes: Changes, job: Job, step: ClaimedStep, outcome: Outcome, progress: Progress
+) -> None:
     match outcome, progress:
         case Advance(), Continue(stage, claimed):
-            _advance(session, job, outcome, stage, carried=claimed is not None)
+            _advance(changes, job, outcome, stage, carried=claimed is not None)
         case Suspend(), _:
             _suspend(session, job, step, outcome)
         case Stop(), _:
@@ -149,7 +157,7 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Outco
         case NoPlace(), _:
             leases.give_back(session, step)
         case Launched(), _:
-            _launched(session, job, step, outcome)
+            _launched(session, job)
 
 
 def next_step(step: ClaimedStep, outcome: Advance, stage: Stage, plugins: Snapshot) -> ClaimedStep | None:
@@ -172,24 +180,14 @@ def next_step(step: ClaimedStep, outcome: Advance, stage: Stage, plugins: Snapsh
     )
 
 
-def _advance(session: Session, job: Job, outcome: Advance, stage: Stage, *, carried: bool) -> None:
+def _advance(changes: Changes, job: Job, outcome: Advance, stage: Stage, *, carried: bool) -> None:
     if outcome.taskset is not None or outcome.factors is not None:
-        changed = {"taskset": outcome.taskset, "factors": outcome.factors}
-        session.execute(
-            update(_DOCUMENT)
-            .where(_DOCUMENT.c.job_id == job.id)
-            .values({name: value for name, value in changed.items() if value is not None})
-        )
+        changes.write_document(job.id, taskset=outcome.taskset, factors=outcome.factors)
     if outcome.namespace is not None:
         job.namespace = outcome.namespace
     job.stage = stage
     job.reason = ""
-    moment = now()
-    moved: dict[str, Any] = {"of_job": job.id, "to_stage": stage, "since": moment}
-    if carried:
-        session.execute(_MOVE_AND_CLAIM, {**moved, "lease": timedelta(seconds=settings().lease_seconds)})
-    else:
-        session.execute(_MOVE, {**moved, "due": moment + timedelta(seconds=settings().wake_after_seconds)})
+    changes.move_step(job.id, stage, now(), carried=carried)
 
 
 def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) -> None:
@@ -223,16 +221,15 @@ def _postpone(session: Session, job: Job, outcome: Postpone | Crash) -> None:
     session.execute(update(_STEP).where(_STEP.c.job_id == job.id).values(released))
 
 
-def _launched(session: Session, job: Job, step: ClaimedStep, outcome: Launched) -> None:
+def _launched(session: Session, job: Job) -> None:
     lifecycle.remove_step(session, job)
     job.cleanup_after = None
     job.stage = Stage.CLUSTER
     job.reason = ""
     job.last_observed_at = now()
-    if step.attempt:
+    if job.attempt:
         rollup.delete_earlier_replicas(session, job)
     log_lines.note(session, "job launched", job_id=job.id, request_id=job.request_id, attempt=job.attempt)
-    rollup.apply(session, job, step.taskset or {}, outcome.observation, header=step.header)
 
 
 def _write_unreachable(unreachable: Mapping[str, Unreachable]) -> dict[str, Any]:

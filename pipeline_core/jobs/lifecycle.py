@@ -10,12 +10,13 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common.clock import now
-from pipeline_core.database import log_lines, rows
+from pipeline_core.database import log_lines, rows, wakeups
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.hooks import deliveries
+from pipeline_core.jobs import changes
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import give, part
 from pipeline_core.settings import settings
@@ -117,6 +118,8 @@ def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, 
 
     With a `delay`, in seconds, the step cannot be claimed before, and is published by the tick.
     """
+    if gathered := changes.gathered(session):
+        gathered.delete_removed(session)
     session.execute(_INSERT_STEP, _step(job, stage, moment, delay))
 
 
@@ -168,8 +171,15 @@ def transition(
         if job.stage in REACHES_CLUSTER:
             job.cleanup = Cleanup.PENDING
     job.event_sequence += 1
-    event_id, version = session.execute(_INSERT_EVENT, _event(job, previous=previous, actor=actor, moment=moment)).one()
-    _enqueue_deliveries(session, job, header, event_id, version, moment)
+    event = _event(job, previous=previous, actor=actor, moment=moment)
+    if gathered := changes.gathered(session):
+        gathered.events.append(event)
+        for plugin in gathered.plugins.subscribers(header or header_of(session, job.id), to):
+            gathered.deliveries.append(deliveries.new_row(job.id, job.event_sequence, plugin.key, moment))
+            wakeups.after_commit(session, wakeups.DeliveriesDue(plugin.key))
+    else:
+        event_id, version = session.execute(_INSERT_EVENT, event).one()
+        _enqueue_deliveries(session, job, header, event_id, version, moment)
     change = {"state": str(to), "previous": str(previous), "reason": reason, "actor": actor}
     log_lines.note(session, "job state changed", job_id=job.id, request_id=job.request_id, **change)
     for listener in listeners():
@@ -184,6 +194,11 @@ def remove_step(session: Session, job: Job) -> None:
     """
     job.epoch += 1
     if job.stage == Stage.CLUSTER:
+        return
+    if gathered := changes.gathered(session):
+        lease_until = gathered.remove_step(job.id)
+        if job.stage == Stage.LAUNCH:
+            job.cleanup_after = lease_until
         return
     removed = session.execute(_DELETE_STEP, {"of_job": job.id}).one_or_none()
     if removed and removed.stage == Stage.LAUNCH:

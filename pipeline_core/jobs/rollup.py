@@ -142,7 +142,7 @@ def observe(job_id: str) -> None:
         unneeded: tuple[ReplicaKey, ...] = ()
         if observation.attempt == job.attempt:
             job.last_observed_at = now()
-            unneeded = apply(session, job, document, observation)
+            unneeded = apply(session, [Observed(job, document, observation)])[job_id]
         missing = replicas.missing_attempts(session, job, observation) if job.retried else None
     if unneeded:
         cluster().delete(job_id, unneeded)
@@ -232,25 +232,37 @@ def _note_early(session: Session, observations: Mapping[str, Observation], jobs:
     replicas.write_documents(session, {job_id: {"platform": dict(new)} for job_id, new in platforms.items() if new})
 
 
-def apply(
-    session: Session,
-    job: Job,
-    document: Mapping[str, Any],
-    observation: Observation,
-    *,
-    header: Mapping[str, Any] | None = None,
-) -> tuple[ReplicaKey, ...]:
-    """Write an observation of a locked job, with the states that follow from it.
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A locked job, its TaskSet, and what was observed of it; its header, if that is known."""
 
-    Returns the unneeded replicas, for the caller to delete once the transaction has committed.
+    job: Job
+    document: Mapping[str, Any]
+    observation: Observation
+    header: Mapping[str, Any] | None = None
+
+
+def apply(session: Session, observed: Sequence[Observed]) -> dict[str, tuple[ReplicaKey, ...]]:
+    """Write observations of locked jobs, with the states that follow from them.
+
+    Returns the unneeded replicas of each job, for the caller to delete once the transaction has committed.
     """
-    known = replicas.read(session, [job.id])[job.id]
-    replicas.write(session, [(job, known.merge(observation))])
-    result = _roll_up(document, known)
-    replicas.write_documents(session, {job.id: _changes(known, result, observation)})
-    decision = decide(document, known.reports, result, job.attempt)
-    _write_decision(session, job, document, decision, known.reports, header=header, cleared=observation.cleared)
-    return decision.unneeded
+    known = replicas.read(session, [each.job.id for each in observed])
+    replicas.write(session, [(each.job, known[each.job.id].merge(each.observation)) for each in observed])
+    results = {each.job.id: _roll_up(each.document, known[each.job.id]) for each in observed}
+    replicas.write_documents(
+        session,
+        {each.job.id: _changes(known[each.job.id], results[each.job.id], each.observation) for each in observed},
+    )
+    unneeded = {}
+    for each in observed:
+        reports = known[each.job.id].reports
+        decision = decide(each.document, reports, results[each.job.id], each.job.attempt)
+        _write_decision(
+            session, each.job, each.document, decision, reports, header=each.header, cleared=each.observation.cleared
+        )
+        unneeded[each.job.id] = decision.unneeded
+    return unneeded
 
 
 def _changes(known: KnownReplicas, result: RollUp, observation: Observation) -> dict[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from pipeline_core.database.models import TrailRow
+from pipeline_core.database.models import TrailRow, table
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, TrailEntry, TrailOutcome
 
 KEPT_OF_A_PLUGIN = 200
 """How many rows of one plugin are kept of a job: a gate may ask to be called again every few seconds, for days."""
+
+COLUMNS = ("job_id", "epoch", "stage", *TrailEntry.__slots__)
+_INSERT = insert(table(TrailRow))
 
 
 def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
@@ -40,11 +44,13 @@ def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
 def write(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:
     """Write the plugin calls of a claimed step."""
     if entries:
-        of_step = {"job_id": step.job_id, "epoch": step.epoch, "stage": step.stage}
-        session.execute(
-            insert(TrailRow),
-            [{**of_step, **{name: getattr(entry, name) for name in TrailEntry.__slots__}} for entry in entries],
-        )
+        session.execute(_INSERT, rows_of(step, entries))
+
+
+def rows_of(step: ClaimedStep, entries: Sequence[TrailEntry]) -> list[dict[str, Any]]:
+    """The rows of these plugin calls, with COLUMNS."""
+    of_step = {"job_id": step.job_id, "epoch": step.epoch, "stage": step.stage}
+    return [{**of_step, **{name: getattr(entry, name) for name in TrailEntry.__slots__}} for entry in entries]
 
 
 def forget_oldest(session: Session, job_id: str, stage: str, plugin_key: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,21 +10,39 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from api.schemas.features import FeatureBody
 from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
+from pipeline_core.clusters.base import Observation, ReplicaReport
+from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
+from pipeline_core.common.failpoints import FailpointReached, Point
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Event, Job, JobDocument, Replica, Step
+from pipeline_core.database.models import Delivery, Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import claims, control, cursor, leases, sweep
+from pipeline_core.features import registry
+from pipeline_core.jobs import claims, control, cursor, leases, sweep, trail_rows
 from pipeline_core.jobs.claims import AlreadyAdvanced, NotOwner
-from pipeline_core.jobs.cursor import Continue, Done, Parked
+from pipeline_core.jobs.cursor import Continue, Done, Finished, Parked
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.jobs.submission import submit
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Postpone, Suspend
+from pipeline_core.stages.outcomes import (
+    Advance,
+    ClaimedStep,
+    Crash,
+    Fail,
+    Launched,
+    Postpone,
+    Stop,
+    Suspend,
+    TrailEntry,
+    TrailOutcome,
+)
+from pipeline_core.states import ReplicaState
 
 ADMIN = Actor(name="admin", admin=True)
 pytestmark = pytest.mark.usefixtures("service_settings")
@@ -258,6 +277,98 @@ def test_a_failed_stage_fails_the_job() -> None:
     job = job_of(job_id)
     assert (job.state, job.reason, job.stage) == ("failed", "no translator", "translate")
     assert job.finished_at is not None
+
+
+@pytest.fixture
+def subscriber() -> Iterator[str]:
+    plugin = {"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/hook"}
+    body = {"name": "outcomes", "author": "tests", "enabled": True, "plugins": [plugin]}
+    with transaction() as session:
+        registry.register(session, FeatureBody().read(body), ADMIN)
+        registry.switch(session, "outcomes", True, ADMIN)
+    yield "LifeHook.outcomes.tests"
+    with transaction() as session:
+        registry.delete(session, "outcomes", ADMIN)
+
+
+def test_every_outcome_is_written_with_its_plugin_calls_its_event_and_its_deliveries(subscriber: str) -> None:
+    entry = TrailEntry(
+        plugin_key="AccessGate.quota.platform",
+        outcome=TrailOutcome.ANSWERED,
+        started_at=now(),
+        decision="suspend",
+        reason='a quote \' and "two"',
+        factors=[{"topic": "p", "advice": 1}],
+        patch=[{"op": "add", "path": "/a", "value": "zero \\u0000"}],
+    )
+    outcomes = (
+        Suspend(trail=[entry], plugin_key=entry.plugin_key, reason="no quota", seconds=60, on_timeout="stop"),
+        Stop(trail=[entry], reason="no"),
+        Fail(trail=[entry, entry], reason="no"),
+        Postpone(trail=[entry], reason="later", seconds=60),
+        Crash(reason="later", seconds=60),
+        Advance(trail=[entry], taskset=taskset(), factors={"p": [{"topic": "p", "advice": 1}]}, namespace="default"),
+    )
+    steps = [claimed(submitted(), owner=f"w{number}") for number in range(len(outcomes))]
+    progress = cursor.finish_together([*map(Finished, steps, outcomes)])
+    assert None not in progress
+    after = [job_of(step.job_id).state for step in steps]
+    assert after == ["suspended", "stopped", "failed", "waiting", "waiting", "waiting"]
+    with transaction() as session:
+        for step, outcome in zip(steps, outcomes, strict=True):
+            trail = trail_rows.read(session, step.job_id, Stage.TRANSLATE)
+            assert list(trail) == list(getattr(outcome, "trail", ()))
+            delivered = select(Event.state).join(Delivery, Delivery.event_id == Event.id)
+            found = delivered.where(Delivery.subject_id == step.job_id, Delivery.plugin_key == subscriber)
+            assert sorted(session.scalars(found)) == sorted(state for _, state in states(step.job_id))
+    assert job_of(steps[0].job_id).suspended_until is not None
+
+
+def test_outcomes_are_written_together_but_for_steps_that_are_locked_or_lost() -> None:
+    launched, failed, locked, lost = (submitted_taskset() for _ in range(4))
+    steps = {job_id: claimed(job_id, Stage.LAUNCH, owner=f"w/{job_id}") for job_id in (launched, failed, locked, lost)}
+    finished = [Finished(step, launch.run(step)) for step in steps.values()]
+    finished[1] = Finished(steps[failed], Fail(trail=(), reason="refused"))
+    let_lease_end(lost)
+    claimed(lost, Stage.LAUNCH, owner="another")
+    with transaction() as session:
+        session.execute(select(Job).where(Job.id == locked).with_for_update())
+        assert cursor.finish_together(finished) == [Done(), Done(), None, None]
+    assert [job_of(job_id).state for job_id in steps] == ["succeeded", "failed", "waiting", "waiting"]
+    assert states(launched) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
+    assert cursor.finish(finished[2].step, finished[2].outcome) == Done()
+    with pytest.raises(LeaseLost):
+        cursor.finish(finished[3].step, finished[3].outcome)
+
+
+def test_of_outcomes_that_are_half_written_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [claimed(submitted_taskset(), Stage.LAUNCH, owner=f"w{number}") for number in range(3)]
+    finished = [Finished(step, launch.run(step)) for step in steps]
+
+    def fail(point: Point, *_: str) -> None:
+        if point is Point.STAGE_FINISHING:
+            raise FailpointReached
+
+    with monkeypatch.context() as broken:
+        broken.setattr(failpoints, "reach", fail)
+        with pytest.raises(FailpointReached):
+            cursor.finish_together(finished)
+    assert [states(step.job_id) for step in steps] == [[(1, "waiting")]] * 3
+    assert cursor.finish_together(finished) == [Done()] * 3
+
+
+def test_a_launch_whose_replicas_have_failed_already_is_launched_again_by_its_retry_policy() -> None:
+    document = taskset()
+    document["spec"]["retryPolicy"] = {"retry": True, "maxRetryCount": 1, "delay": 3600}
+    raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": document}
+    job_id = submit(Submit().read(raw), ADMIN)
+    claim = claimed(job_id, Stage.LAUNCH)
+    failed = ReplicaReport("worker", 0, ReplicaState.FAILED, exit_code=1)
+    assert cursor.finish(claim, Launched(observation=Observation(job_id, 0, (failed,)))) == Done()
+    job, step = job_of(job_id), step_of(job_id)
+    assert (job.state, job.stage, job.attempt) == ("waiting", "launch", 1)
+    assert step is not None
+    assert (step.stage, step.epoch, step.lease_owner) == ("launch", job.epoch, None)
 
 
 def test_the_same_idempotency_key_gives_the_same_job(service_settings: Settings) -> None:

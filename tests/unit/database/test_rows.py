@@ -1,0 +1,29 @@
+"""Rows that are passed to a statement as arrays."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
+
+from pipeline_core.database.models import JobDocument, table
+from pipeline_core.database.rows import Passed
+
+COLUMNS = table(JobDocument).c
+
+
+def test_each_column_is_an_array_whatever_the_number_of_rows() -> None:
+    passed = Passed("changed", (COLUMNS.job_id, COLUMNS.taskset))
+    rows = [{"job_id": "j1", "taskset": {"text": "a\0b"}}, {"job_id": "j2"}]
+    assert passed.parameters(rows) == {
+        "changed_job_id": ["j1", "j2"],
+        "changed_taskset": ['{"text":"a\\u0000b"}', None],
+    }
+    assert passed.parameters([]) == {"changed_job_id": [], "changed_taskset": []}
+
+
+def test_documents_are_passed_as_texts_and_read_as_documents() -> None:
+    passed = Passed("changed", (COLUMNS.job_id, COLUMNS.taskset))
+    statement = select(passed.column("job_id"), passed.column("taskset")).select_from(passed.rows)
+    compiled = str(statement.compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
+    assert "unnest(CAST(%(changed_job_id)s::TEXT[] AS TEXT[])" in compiled
+    assert "AS JSON)" in compiled
