@@ -2,15 +2,16 @@
 
 They are stored in Redis, one hash for each metric, because processes come and go and share no disk. They are not durable:
 when Redis is emptied they restart from zero, like the counters of a restarted process. While Redis is unavailable nothing is
-counted.
+counted. A process gathers what it counts, and sends it every second.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
@@ -50,6 +51,9 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 6
 
 KEPT_SECONDS = 30 * 86400
 """After so long without a change a metric is deleted."""
+
+SEND_SECONDS = 1.0
+"""How often a process sends what it has counted."""
 
 _SUM = "us"
 
@@ -97,12 +101,19 @@ def read_counts(stored: Mapping[str, str]) -> dict[Labels, int]:
 
 
 class Totals:
-    """Counts in `redis`, which should have short time-outs; with None, and during an outage, nothing is counted."""
+    """Counts in `redis`, which should have short time-outs; with None, and during an outage, nothing is counted.
+
+    What is counted is gathered, and sent every SEND_SECONDS by a thread, which starts with the first of it.
+    """
 
     def __init__(self, redis: Redis | None, *, prefix: str, outage: Outage | None = None) -> None:
         self._redis = redis
         self._prefix = prefix
         self._outage = outage or Outage()
+        self._gathered: Counter[tuple[Metric, str]] = Counter()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
 
     def observe(self, metric: Metric, labels: Labels, seconds: float) -> None:
         """Add a duration to a histogram."""
@@ -121,26 +132,46 @@ class Totals:
         """All counts of a metric, by labels. Raises RedisError."""
         return read_counts(self._stored(metric))
 
+    def send(self) -> None:
+        """Send what has been gathered."""
+        with self._lock:
+            gathered, self._gathered = self._gathered, Counter()
+        if not gathered or self._redis is None or self._outage.present:
+            return
+        try:
+            pipe = self._redis.pipeline(transaction=False)
+            for (metric, name), by in gathered.items():
+                pipe.hincrby(key(self._prefix, metric), name, by)
+            for metric in {metric for metric, _ in gathered}:
+                pipe.expire(key(self._prefix, metric), KEPT_SECONDS)
+            pipe.execute()
+        except RedisError as error:
+            self._outage.begin("nothing is counted", error)
+
+    def close(self) -> None:
+        """Send what has been gathered, and end the thread."""
+        self._closed.set()
+        self.send()
+
     def _stored(self, metric: Metric) -> Mapping[str, str]:
         if self._redis is None:
             return {}
+        self.send()
         return {str(name): str(value) for name, value in self._redis.hgetall(key(self._prefix, metric)).items()}
 
     def _add(self, metric: Metric, *additions: tuple[str, int]) -> None:
         if self._redis is None or self._outage.present:
             return
-        try:
-            self._send(metric, additions)
-        except RedisError as error:
-            self._outage.begin("nothing is counted", error)
+        with self._lock:
+            for name, by in additions:
+                self._gathered[metric, name] += by
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="totals", daemon=True)
+                self._thread.start()
 
-    def _send(self, metric: Metric, additions: Collection[tuple[str, int]]) -> None:
-        assert self._redis is not None
-        pipe = self._redis.pipeline(transaction=False)
-        for name, by in additions:
-            pipe.hincrby(key(self._prefix, metric), name, by)
-        pipe.expire(key(self._prefix, metric), KEPT_SECONDS)
-        pipe.execute()
+    def _run(self) -> None:
+        while not self._closed.wait(SEND_SECONDS):
+            self.send()
 
 
 def key(prefix: str, metric: Metric) -> str:
@@ -148,7 +179,7 @@ def key(prefix: str, metric: Metric) -> str:
     return f"{prefix}totals:{metric}"
 
 
-@part
+@part(close=Totals.close)
 def totals() -> Totals:
     """This process's totals, in the service's Redis."""
     return Totals(quick_redis(), prefix=settings().redis_prefix, outage=outage())
