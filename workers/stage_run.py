@@ -83,9 +83,7 @@ def run(
         # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
         log.warning("stage postponed: the database is unavailable", error=error.message)
     except LeaseLost:
-        log.info("stage result dropped: the job was stopped, or another worker took the step over")
-        if stage is Stage.LAUNCH:
-            cleanup.delete_late_launch(job_id)
+        _dropped(job_id, stage)
     finally:
         shares().leave(owner)
     return None
@@ -151,6 +149,27 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
             chain.park(step.job_id, parked_epoch, stages)
             failpoints.reach(Point.CHAIN_PARKED, step.name)
     return progress
+
+
+def finish_launch(step: ClaimedStep, result: Outcome) -> None:
+    """Write the outcome of a launch by itself. Raises Unavailable."""
+    try:
+        cursor.finish(step, result)
+    except LeaseLost:
+        _dropped(step.job_id, step.stage)
+    except Unavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - `crashed` logs it
+        try:
+            cursor.finish(step, crashed(step, error))
+        except LeaseLost:
+            _dropped(step.job_id, step.stage)
+
+
+def _dropped(job_id: str, stage: Stage) -> None:
+    log.info("stage result dropped: the job was stopped, or another worker took the step over")
+    if stage is Stage.LAUNCH:
+        cleanup.delete_late_launch(job_id)
 
 
 def outcome(step: ClaimedStep) -> Outcome:

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Interval, Select, bindparam, case, func, or_, select, update
+from sqlalchemy import Interval, Row, Select, Text, Update, bindparam, case, func, or_, select, update
+from sqlalchemy.orm import Session
 
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, table
@@ -22,7 +23,7 @@ from pipeline_core.settings import settings
 from pipeline_core.stages.names import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import ClaimedStep, Unreachable
 
-_STEP = table(Step)
+_STEP, _JOB, _DOCUMENT = table(Step), table(Job), table(JobDocument)
 _LEASE_END = func.now() + bindparam("lease", type_=Interval)
 
 
@@ -55,30 +56,56 @@ def claim(
             },
         ).one_or_none()
         if row is None:
+            if not after(stage):
+                return NotOwner()
             pending = session.execute(select(Step.epoch, Step.stage).where(Step.job_id == job_id)).one_or_none()
             return why_not_claimed((pending.epoch, Stage(pending.stage)) if pending else None, epoch, stage)
-        plugins = snapshot.at(session, row.version)
-        has_plugins = stage in PLUGIN_TYPE and plugins.of(PLUGIN_TYPE[stage])
-        return ClaimedStep(
-            job_id=job_id,
-            epoch=epoch,
-            stage=stage,
-            owner=owner,
-            claim_count=row.claim_count,
-            crash_count=row.crash_count,
-            kind=row.kind,
-            user_id=row.user_id,
-            namespace=row.namespace,
-            attempt=row.attempt,
-            request_id=row.request_id,
-            header=row.header,
-            submitted=row.document if stage is Stage.TRANSLATE else None,
-            taskset=None if stage is Stage.TRANSLATE else row.document,
-            factors=row.factors,
-            plugins=plugins,
-            unreachable=_read_unreachable(row.unreachable),
-            trail=trail_rows.read(session, job_id, stage) if has_plugins else (),
-        )
+        return _claimed_step(session, row, epoch, stage, owner)
+
+
+@again_if_contended
+def claim_waiting(stage: Stage, most: int, owner: str) -> list[ClaimedStep]:
+    """Take the leases of at most so many steps of this stage that nobody has claimed yet.
+
+    Their messages may come later. The owner of each is `owner`, a name that is unique to this call, and the job. Steps that
+    another transaction has locked are left out. Raises Unavailable.
+    """
+    with transaction() as session:
+        rows = session.execute(
+            _claiming_waiting(stage),
+            {
+                "of_stage": stage,
+                "most": most,
+                "owner": f"{owner}/",
+                "lease": timedelta(seconds=settings().lease_seconds),
+            },
+        ).all()
+        return [_claimed_step(session, row, row.epoch, stage, f"{owner}/{row.job_id}") for row in rows]
+
+
+def _claimed_step(session: Session, row: Row[Any], epoch: int, stage: Stage, owner: str) -> ClaimedStep:
+    plugins = snapshot.at(session, row.version)
+    has_plugins = stage in PLUGIN_TYPE and plugins.of(PLUGIN_TYPE[stage])
+    return ClaimedStep(
+        job_id=row.job_id,
+        epoch=epoch,
+        stage=stage,
+        owner=owner,
+        claim_count=row.claim_count,
+        crash_count=row.crash_count,
+        kind=row.kind,
+        user_id=row.user_id,
+        namespace=row.namespace,
+        attempt=row.attempt,
+        request_id=row.request_id,
+        header=row.header,
+        submitted=row.document if stage is Stage.TRANSLATE else None,
+        taskset=None if stage is Stage.TRANSLATE else row.document,
+        factors=row.factors,
+        plugins=plugins,
+        unreachable=_read_unreachable(row.unreachable),
+        trail=trail_rows.read(session, row.job_id, stage) if has_plugins else (),
+    )
 
 
 @cache
@@ -101,27 +128,57 @@ def _claiming(stage: Stage) -> Select[Any]:
             due_at=_LEASE_END,
             claim_count=step.claim_count + case((handed_over, 0), else_=1),
         )
-        .returning(step.job_id, step.claim_count, step.crash_count, step.unreachable)
-        .cte("claimed")
     )
-    document = JobDocument.submitted if stage is Stage.TRANSLATE else JobDocument.taskset
+    return _reading(claimed, stage)
+
+
+@cache
+def _claiming_waiting(stage: Stage) -> Select[Any]:
+    """The same for steps that nobody has claimed, as many as `most`."""
+    step = _STEP.c
+    waiting = (
+        select(step.job_id)
+        .where(
+            step.stage == bindparam("of_stage"),
+            step.lease_owner.is_(None),
+            step.claim_count == 0,
+            step.crash_count == 0,
+            step.not_before.is_(None),
+        )
+        .order_by(step.job_id)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True)
+        .cte("waiting")
+    )
+    claimed = (
+        update(_STEP)
+        .where(step.job_id == waiting.c.job_id)
+        .values(
+            lease_owner=bindparam("owner", type_=Text).concat(step.job_id),
+            lease_until=_LEASE_END,
+            due_at=_LEASE_END,
+            claim_count=1,
+        )
+    )
+    return _reading(claimed, stage)
+
+
+def _reading(claiming: Update, stage: Stage) -> Select[Any]:
+    step = _STEP.c
+    claimed = claiming.returning(step.job_id, step.epoch, step.claim_count, step.crash_count, step.unreachable)
+    of_step = claimed.cte("claimed")
+    document = _DOCUMENT.c.submitted if stage is Stage.TRANSLATE else _DOCUMENT.c.taskset
     return (
         select(
-            claimed.c.claim_count,
-            claimed.c.crash_count,
-            claimed.c.unreachable,
-            Job.kind,
-            Job.user_id,
-            Job.namespace,
-            Job.attempt,
-            Job.request_id,
-            JobDocument.header,
-            JobDocument.factors,
+            *of_step.c,
+            *(_JOB.c[name] for name in ("kind", "user_id", "namespace", "attempt", "request_id")),
+            _DOCUMENT.c.header,
+            _DOCUMENT.c.factors,
             document.label("document"),
-            select(Registry.version).scalar_subquery().label("version"),
+            select(table(Registry).c.version).scalar_subquery().label("version"),
         )
-        .join(Job, Job.id == claimed.c.job_id)
-        .join(JobDocument, JobDocument.job_id == claimed.c.job_id)
+        .join_from(of_step, _JOB, _JOB.c.id == of_step.c.job_id)
+        .join(_DOCUMENT, _DOCUMENT.c.job_id == of_step.c.job_id)
     )
 
 

@@ -4,6 +4,7 @@ the next one that it does not."""
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipeline_core.jobs.cursor import Continue
 from pipeline_core.runtime import give
 from pipeline_core.stages.names import STAGES, Stage
 from pipeline_core.stages.shares import Shares, Waiting, places_of, shares
-from workers import chain, publish, queues, stage_run
+from workers import chain, launches, publish, queues, stage_run
 from workers.app import app
 from workers.names import stage_task
 from workers.task_events import announced
@@ -30,6 +31,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
     """
     # Celery publishes the rest of the chain when this returns, as far as it is left there.
     request: Any = task.request
+    if Stage(stage) is Stage.LAUNCH and not launches.launches().admits((job_id, epoch)):
+        return
     remaining: list[dict[str, Any]] = request.chain if request.chain is not None else []
 
     def carried(stage: Stage) -> AbstractContextManager[None]:
@@ -45,6 +48,13 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
                 publish.publish([StepDue(job_id, epoch, following)])
         case _:
             remaining.clear()
+    if Stage(stage) is Stage.LAUNCH:
+        left = [Waiting(*message, Stage.LAUNCH) for message in launches.launch_waiting(request.hostname)]
+        if stage_run.stopping():
+            _publish_again(left)
+        else:
+            for step in left:
+                _run_waiting(task, step)
     while waiting := stage_run.next_waiting():
         if remaining:
             publish.publish([StepDue(*remaining[-1]["args"])])
@@ -56,6 +66,10 @@ def _run_waiting(task: Task[Any, Any], step: Waiting) -> None:
     progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task), carries=queues.served_stages(app))
     if isinstance(progress, Continue):
         publish.publish([StepDue(step.job_id, step.epoch, progress.stage)])
+
+
+def _publish_again(steps: Iterable[Waiting]) -> None:
+    publish.publish([StepDue(step.job_id, step.epoch, step.stage) for step in steps])
 
 
 def _owner(task: Task[Any, Any]) -> str:
@@ -76,7 +90,7 @@ class ReturnWaiting(bootsteps.StartStopStep):
     """Publishes the steps that wait for a place in this process again when it is stopped."""
 
     def stop(self, parent: Any) -> None:
-        publish.publish([StepDue(step.job_id, step.epoch, step.stage) for step in shares().waiting()])
+        _publish_again(shares().waiting())
 
 
 app.steps["worker"].add(ReturnWaiting)

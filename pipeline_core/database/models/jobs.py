@@ -128,7 +128,17 @@ class Step(Base):
     lease_until: Mapped[Timestamp | None]
     unreachable: Mapped[Document]
 
-    __table_args__ = (Index(None, "due_at"), {"postgresql_with": {"fillfactor": 70}})
+    __table_args__ = (
+        Index(None, "due_at"),
+        # Steps that nobody has claimed yet.
+        Index(
+            "ix_steps_unclaimed",
+            "stage",
+            "job_id",
+            postgresql_where=text("lease_owner IS NULL AND claim_count = 0"),
+        ),
+        {"postgresql_with": {"fillfactor": 70}},
+    )
 
 
 class TrailRow(Base):

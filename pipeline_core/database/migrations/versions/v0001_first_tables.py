@@ -366,6 +366,13 @@ def upgrade() -> None:
         postgresql_with={"fillfactor": 70},
     )
     op.create_index(op.f("ix_steps_due_at"), "steps", ["due_at"], unique=False)
+    op.create_index(
+        "ix_steps_unclaimed",
+        "steps",
+        ["stage", "job_id"],
+        unique=False,
+        postgresql_where=sa.text("lease_owner IS NULL AND claim_count = 0"),
+    )
     op.create_table(
         "trail",
         sa.Column("id", sa.BigInteger(), nullable=False),
@@ -539,6 +546,11 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_trail_job_id_id"), table_name="trail")
     op.drop_index("ix_trail_failed", table_name="trail", postgresql_where=sa.text("outcome = 'failed'"))
     op.drop_table("trail")
+    op.drop_index(
+        "ix_steps_unclaimed",
+        table_name="steps",
+        postgresql_where=sa.text("lease_owner IS NULL AND claim_count = 0"),
+    )
     op.drop_index(op.f("ix_steps_due_at"), table_name="steps")
     op.drop_table("steps")
     op.drop_table("replicas")
