@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import flask_smorest
@@ -134,7 +134,7 @@ class RequestBody:
 
     def read(self, raw: Any, actor: Actor) -> Any:
         """The value that the schema parses from JSON. Raises Forbidden, or what `BodySchema.read` raises."""
-        schema = self.schema() if isinstance(self.schema, type) else self.schema
+        schema = _made(self.schema) if isinstance(self.schema, type) else self.schema
         if not isinstance(schema, BodySchema | Either):
             return raw
         found, errors = schema.examine(raw)
@@ -142,6 +142,12 @@ class RequestBody:
             self.permit(actor, found)
         errors.raise_any()
         return found
+
+
+@cache
+def _made(form: type[Schema]) -> Schema:
+    """The schema, made once: to make one copies all of its fields, which takes as long as to read a body."""
+    return form()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pipeline_core.errors import Code
 from pipeline_core.taskset.document import SIDECARS, RoleAction, RoleEvent
-from pipeline_core.taskset.schema import MAX_BYTES, TaskSetError, check, check_size, schema
-from pipeline_core.taskset.values import MAX_COUNTED, MAX_DEPTH
+from pipeline_core.taskset.schema import MAX_BYTES, TaskSetError, check, check_size, conforms, schema
+from pipeline_core.taskset.values import MAX_COUNTED, MAX_DEPTH, unusable
 from pipeline_core.validation.errors import MAX_ERRORS
+from tests.builders import taskset_of
 
 ROLE = "spec.roles[0]"
 POD = f"{ROLE}.template.spec"
@@ -304,15 +305,73 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
     return [path, *(place for key, child in inner for place in places(child, (*path, key)))]
 
 
-@given(st.sampled_from(places(BASE)[1:]), JSON)
-def test_junk_at_any_place_of_a_taskset_never_crashes_the_check(path: tuple[str | int, ...], junk: Any) -> None:
-    document: Any = copy.deepcopy(BASE)
+PLACES = places(BASE)[1:]
+
+
+def with_junk(path: tuple[str | int, ...], junk: Any, base: Any = BASE) -> Any:
+    document: Any = copy.deepcopy(base)
     parent = document
     for part in path[:-1]:
         parent = parent[part]
     parent[path[-1]] = junk
+    return document
+
+
+@given(st.sampled_from(places(BASE)[1:]), JSON)
+def test_junk_at_any_place_of_a_taskset_never_crashes_the_check(path: tuple[str | int, ...], junk: Any) -> None:
     with suppress(TaskSetError):
-        check(document)
+        check(with_junk(path, junk))
+
+
+RICH = taskset_of(
+    {
+        "name": "w",
+        "replicas": 3,
+        "completionPolicy": {"minSucceeded": 2, "maxFailed": 1},
+        "eventPolicy": [{"event": "RoleFailed", "action": "TaskSetFailed"}],
+        "retryPolicy": {"retry": True, "delay": 1, "maxRetryCount": 2},
+        "template": {
+            "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+            "spec": {
+                "activeDeadlineSeconds": 5,
+                "hostNetwork": False,
+                "nodeSelector": {"disk": "ssd"},
+                "securityContext": {"runAsUser": 1000, "sysctls": [{"name": "a", "value": "b"}]},
+                "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "i",
+                        "command": ["x"],
+                        "env": [{"name": "A", "value": "1"}],
+                        "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                        "resources": {"limits": {"cpu": "1500m", "memory": 1024}},
+                        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True}],
+                        "livenessProbe": {"httpGet": {"port": 80}, "periodSeconds": 3},
+                    }
+                ],
+                "volumes": [
+                    {"name": "v", "emptyDir": {"sizeLimit": "1Gi"}},
+                    {"name": "w", "configMap": {"defaultMode": 420}},
+                ],
+            },
+        },
+    }
+)
+THOROUGH = Draft202012Validator(schema())
+EDGES = st.sampled_from(
+    [0, 1, -1, 1.0, 0.5, 2.0, True, 2**31 - 1, 2**31, 2**31 + 0.0, 2**63, 2**64, 10**30, -(10**400), 1e300, -0.0]
+) | st.from_regex(
+    r"[a-z0-9-]{1,3}\n?|[0-9.]{1,4}(Ki|e3|m|n|K)?\n?|[A-Z_=]{1,3}\n?|.{253,254}|[\u0660-\u0669]", fullmatch=True
+)
+
+
+@given(st.sampled_from(places(RICH)[1:]), JSON | EDGES)
+@example(("spec", "roles", 0, "replicas"), 2)
+def test_the_quick_check_knows_what_the_thorough_one_accepts(path: tuple[str | int, ...], junk: Any) -> None:
+    document = with_junk(path, junk, RICH)
+    assume(unusable(document) is None)
+    assert conforms(document) == THOROUGH.is_valid(document)
 
 
 def test_the_schema_is_a_schema_and_says_what_is_right_in_every_part() -> None:
