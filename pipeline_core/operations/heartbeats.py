@@ -44,7 +44,8 @@ def delete(name: str) -> None:
 def ages(session: Session) -> dict[str, float]:
     """Seconds since the last heartbeat, by name."""
     age = func.extract("epoch", func.now() - Heartbeat.at)
-    return {name: float(seconds) for name, seconds in session.execute(select(Heartbeat.name, age))}
+    # One that was written after this transaction began would be less than 0 s old.
+    return {name: max(float(seconds), 0.0) for name, seconds in session.execute(select(Heartbeat.name, age))}
 
 
 def delete_old() -> int:

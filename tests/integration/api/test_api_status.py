@@ -217,6 +217,13 @@ def test_a_worker_that_was_killed_is_a_problem_after_half_a_minute(admin: Any) -
     assert only.startswith("The worker stages1@here has sent no heartbeat for 3")
 
 
+def test_no_heartbeat_is_less_than_nothing_old(admin: Any) -> None:
+    alive()
+    silence("worker/stages1@here", -5)
+    (worker,) = admin.payload("GET", "/v1/status")["workers"]
+    assert worker["heartbeatAgeSeconds"] == 0
+
+
 def test_the_status_says_how_long_ago_ended_jobs_were_counted(admin: Any) -> None:
     first = admin.payload("GET", "/v1/status")["endedAgeSeconds"]
     assert 0 <= first < admin.payload("GET", "/v1/status")["endedAgeSeconds"] < status.COUNTED_SECONDS
