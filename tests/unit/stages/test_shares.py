@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.shares import ALONE, FACTORS, SLOW_SECONDS, Key, Kind, Shares, Waiting, keys_of, places_of
+from pipeline_core.stages.shares import (
+    ALONE,
+    FACTORS,
+    SLOW_FACTOR,
+    SLOW_SECONDS,
+    Key,
+    Kind,
+    Shares,
+    Waiting,
+    keys_of,
+    places_of,
+)
 from tests.unit.stages.conftest import plugin
 
 PLACES = 56
@@ -182,12 +193,13 @@ def test_a_worker_has_a_place_and_from_two_threads_on_a_spare_one(threads: int) 
 
 
 class Crowd(RuleBasedStateMachine):
-    """Steps of some plugins and users come and go in any order."""
+    """Steps of some plugins and users come and go in any order. Every call that has ended was quick."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.shares = Shares(16)
+        self.shares = Shares(16, Clock())
         self.held: dict[str, frozenset[Key]] = {}
+        self.quick: set[Key] = set()
         self.count = 0
 
     @rule(names=st.sets(st.sampled_from("abcd"), max_size=2), user=st.sampled_from(["u1", "u2"]))
@@ -195,20 +207,29 @@ class Crowd(RuleBasedStateMachine):
         keys = keys_of(user, [plugin(Stage.FACTORS, name) for name in names])
         usage = {key: self.shares.usage(key) for key in keys}
         free = self.shares.free
+        free_for_slow = 14 - sum(bool(self.slow_among(held)) for held in self.held.values())
         self.count += 1
         if self.shares.enter(str(self.count), keys):
             self.held[str(self.count)] = keys
             assert all(usage[key] < FACTORS[key[0]] * free for key in keys)
         else:
-            # Whoever is refused holds, under one of its keys, a multiple of what is free: nobody who holds nothing is.
-            assert free == 0 or any(usage[key] >= FACTORS[key[0]] * free > 0 for key in keys)
+            # Whoever is refused holds, under one of its keys, a multiple of what is free: of all places, or of those for
+            # plugins that are not quick.
+            assert (
+                free == 0
+                or any(usage[key] >= FACTORS[key[0]] * free > 0 for key in keys)
+                or any(usage[key] >= SLOW_FACTOR * min(free, free_for_slow) for key in self.slow_among(keys))
+            )
+
+    def slow_among(self, keys: frozenset[Key]) -> list[Key]:
+        return [key for key in keys if key[0] is Kind.PLUGIN and key not in self.quick]
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
         owner = data.draw(st.sampled_from(sorted(self.held)))
         self.shares.leave(owner)
-        del self.held[owner]
+        self.quick |= self.held.pop(owner)
 
     @invariant()
     def places_are_counted(self) -> None:
