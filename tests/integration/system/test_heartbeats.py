@@ -17,7 +17,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 
 def test_every_process_writes_heartbeats_and_there_are_no_problems(service: Installation) -> None:
-    names = {"stages1", "stages2", "hooks1", "housekeeping"}
+    names = {"stages1", "stages2", "background"}
 
     def arrived() -> bool:
         status = service.get("/v1/status")
