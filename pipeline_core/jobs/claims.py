@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Interval, Row, Select, Text, Update, bindparam, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from pipeline_core.common.stored import known_fields
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, table
 from pipeline_core.features import snapshot
@@ -191,5 +192,6 @@ def why_not_claimed(pending: tuple[int, Stage] | None, epoch: int, stage: Stage)
 
 def _read_unreachable(raw: Mapping[str, Any]) -> dict[str, Unreachable]:
     return {
-        key: Unreachable(**{**value, "since": datetime.fromisoformat(value["since"])}) for key, value in raw.items()
+        key: Unreachable(**{**known_fields(Unreachable, value), "since": datetime.fromisoformat(value["since"])})
+        for key, value in raw.items()
     }

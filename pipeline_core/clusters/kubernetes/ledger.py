@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from pipeline_core.clusters.base import ReplicaKey, ReplicaReport
+from pipeline_core.common.stored import known_fields
 from pipeline_core.states import ReplicaState
 
 LEDGER_KEY = "ledger"
@@ -86,4 +87,4 @@ def _fields(report: ReplicaReport, lean: bool) -> dict[str, Any]:
 
 def _report(fields: dict[str, Any]) -> ReplicaReport:
     times = {name: datetime.fromisoformat(fields[name]) for name in _TIMES if name in fields}
-    return ReplicaReport(**{**fields, **times, "state": ReplicaState(fields["state"])})
+    return ReplicaReport(**{**known_fields(ReplicaReport, fields), **times, "state": ReplicaState(fields["state"])})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,6 +38,15 @@ def test_a_ledger_is_read_as_it_was_written(launched: Any, stopped: Any, ended: 
 
 def test_a_control_configmap_without_a_ledger_has_an_empty_one() -> None:
     assert unpack({}) == AttemptLedger()
+
+
+def test_fields_of_a_newer_version_are_left_out() -> None:
+    key = ReplicaKey("worker", 0, 0)
+    ledger = AttemptLedger().with_ended([report(key)])
+    document = json.loads(gzip.decompress(base64.b64decode(pack(ledger))))
+    document["ended"][0]["addedLater"] = 1
+    newer = base64.b64encode(gzip.compress(json.dumps(document).encode())).decode()
+    assert unpack({"binaryData": {LEDGER_KEY: newer}}) == ledger
 
 
 def test_the_first_final_report_stays() -> None:
