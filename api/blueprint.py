@@ -58,7 +58,7 @@ class Blueprint(flask_smorest.Blueprint):
         `declared` are the fields of `Operation`. The view returns the payload (None: no payload), a `Page`, which gives
         the payload and the paging headers, or a Response, which is sent unchanged.
         """
-        operation = Operation(method, **declared)
+        operation = Operation(method, path, **declared)
         self.operations.append(operation)
 
         def declare(view: View) -> View:

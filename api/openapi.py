@@ -162,6 +162,7 @@ class Operation:
     """
 
     method: str
+    path: str
     needs: Needed | None
     query: type[Query] | None = None
     body: RequestBody | None = None
@@ -278,6 +279,8 @@ def _statuses(operation: Operation) -> list[int]:
         usual |= {401, 403, 429}
     if operation.has_body:
         usual |= {413, 415}
+    if "<" in operation.path:
+        usual.add(404)
     return sorted(usual.union(operation.error_statuses))
 
 

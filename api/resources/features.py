@@ -42,21 +42,21 @@ def register(call: Call) -> None:
         registry.register(session, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE)
 def delete(call: Call, name: str) -> None:
     """Delete a feature; stage tasks that are running finish with the plugins that they began with"""
     with transaction() as session:
         registry.delete(session, name, call.actor)
 
 
-@blueprint.operation("PUT", "/turn-on/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
+@blueprint.operation("PUT", "/turn-on/<name>", needs=Privilege.WRITE_FEATURE)
 def turn_on(call: Call, name: str) -> None:
     """Switch a feature on: its plugins take part in jobs"""
     with transaction() as session:
         registry.switch(session, name, True, call.actor)
 
 
-@blueprint.operation("PUT", "/turn-off/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404,))
+@blueprint.operation("PUT", "/turn-off/<name>", needs=Privilege.WRITE_FEATURE)
 def turn_off(call: Call, name: str) -> None:
     """Switch a feature off: its plugins take no part in jobs"""
     with transaction() as session:
@@ -72,9 +72,7 @@ def feature_list(call: Call, author: str) -> Page:
         return paging.page_or_all(registry.listing(session, author), call.query)
 
 
-@blueprint.operation(
-    "GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem, error_statuses=(404,)
-)
+@blueprint.operation("GET", "/detail/<name>", needs=Privilege.READ_FEATURE, payload=forms.FeatureItem)
 def feature_detail(call: Call, name: str) -> Any:
     """One feature with its plugins"""
     with transaction() as session:

@@ -113,9 +113,7 @@ def flow_list(call: Call) -> Page:
     return paging.page(found, total, call.query)
 
 
-@blueprint.operation(
-    "GET", "/<flow:name>", needs=Privilege.READ_JOB, payload=forms.FlowEntry, error_statuses=(404,), example=_ENTRY
-)
+@blueprint.operation("GET", "/<flow:name>", needs=Privilege.READ_JOB, payload=forms.FlowEntry, example=_ENTRY)
 def flow_detail(call: Call, name: str) -> Any:
     """A flow as it was imported"""
     with transaction() as session:
@@ -127,7 +125,6 @@ def flow_detail(call: Call, name: str) -> Any:
     "/<flow:name>",
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.FlowEntry, example=_ENTRY),
-    error_statuses=(404,),
 )
 def replace(call: Call, name: str) -> None:
     """Replace a flow; its creator stays, and its runs keep the definition that they were started with"""
@@ -135,7 +132,7 @@ def replace(call: Call, name: str) -> None:
         flows.replace(session, name, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
+@blueprint.operation("DELETE", "/<flow:name>", needs=Privilege.WRITE_JOB, error_statuses=(409,))
 def delete(call: Call, name: str) -> None:
     """Delete a flow with the history of its runs, which must all have ended"""
     with transaction() as session:

@@ -39,7 +39,7 @@ def delivery_list(call: Call) -> Page:
     return paging.page(found, total, call.query)
 
 
-@blueprint.operation("POST", "/redeliver/<delivery_id>", needs=Privilege.WRITE_FEATURE, error_statuses=(404, 409))
+@blueprint.operation("POST", "/redeliver/<delivery_id>", needs=Privilege.WRITE_FEATURE, error_statuses=(409,))
 def redeliver(call: Call, delivery_id: str) -> None:
     """Send a delivery again that its subscriber gave up, or whose retries ran out"""
     with transaction() as session:

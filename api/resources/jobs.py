@@ -81,7 +81,7 @@ def explain(call: Call) -> Any:
     "/stop/<job_id>",
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.JobReason, required=False, example={"reason": "wrong data"}),
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def stop(call: Call, job_id: str) -> None:
     """Stop a job; stopping a stopped one succeeds"""
@@ -94,7 +94,7 @@ def stop(call: Call, job_id: str) -> None:
     "/resume/<job_id>",
     needs=(Privilege.WRITE_JOB, Privilege.APPROVE_JOB),
     body=RequestBody(forms.ResumeReason, required=False, example={"reason": "quota granted"}),
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def resume(call: Call, job_id: str) -> None:
     """Resume a suspended job; of several concurrent requests, one succeeds
@@ -111,7 +111,7 @@ def resume(call: Call, job_id: str) -> None:
     "/retry/<job_id>",
     needs=Privilege.WRITE_JOB,
     payload=forms.Submitted,
-    error_statuses=(404, 409),
+    error_statuses=(409,),
     example={"jobID": _ID},
 )
 def retry(call: Call, job_id: str) -> Any:
@@ -124,7 +124,6 @@ def retry(call: Call, job_id: str) -> Any:
     "/config/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "object"},
-    error_statuses=(404,),
     example=_EXAMPLE["job"],
 )
 def config(call: Call, job_id: str) -> Any:
@@ -133,16 +132,14 @@ def config(call: Call, job_id: str) -> Any:
         return queries.submitted(session, job_id, call.actor)
 
 
-@blueprint.operation(
-    "GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"}, error_statuses=(404,)
-)
+@blueprint.operation("GET", "/taskset/<job_id>", needs=Privilege.READ_JOB, payload={"type": "object"})
 def taskset(call: Call, job_id: str) -> Any:
     """The job's current TaskSet; 404 before translation"""
     with transaction() as session:
         return queries.taskset(session, job_id, call.actor)
 
 
-@blueprint.operation("GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail, error_statuses=(404,))
+@blueprint.operation("GET", "/detail/<job_id>", needs=Privilege.READ_JOB, payload=forms.Detail)
 def job_detail(call: Call, job_id: str) -> Any:
     """Everything about a job, also after its pods were deleted"""
     with transaction() as session:
@@ -206,7 +203,6 @@ def job_count(call: Call) -> Any:
     "/trail/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "array", "items": forms.TrailItem},
-    error_statuses=(404,),
 )
 def job_trail(call: Call, job_id: str) -> Any:
     """Every plugin call and every resume of a job, in order
@@ -222,7 +218,6 @@ def job_trail(call: Call, job_id: str) -> Any:
     "/events/<job_id>",
     needs=Privilege.READ_JOB,
     payload={"type": "array", "items": forms.EventItem},
-    error_statuses=(404,),
 )
 def job_events(call: Call, job_id: str) -> Any:
     """Every change of a job's state, and the status of its deliveries"""

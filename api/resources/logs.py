@@ -22,7 +22,7 @@ from pipeline_core.jobs import logs
     needs=Privilege.READ_JOB,
     query=LogQueryParameters,
     streams="text/plain",
-    error_statuses=(404, 410),
+    error_statuses=(410,),
 )
 def job_logs(call: Call, job_id: str) -> Response:
     """What a job's replicas wrote, also after their pods were deleted

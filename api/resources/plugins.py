@@ -49,9 +49,7 @@ def sequence(call: Call) -> None:
         registry.order(session, call.body, call.actor)
 
 
-@blueprint.operation(
-    "GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail, error_statuses=(404,)
-)
+@blueprint.operation("GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail)
 def plugin_detail(call: Call, key: str) -> Any:
     """One plugin and its health"""
     with transaction() as session:

@@ -33,7 +33,6 @@ _WHY = {"reason": "wrong data"}
     query=forms.RunFilters,
     payload=forms.RunSummary,
     paged=True,
-    error_statuses=(404,),
 )
 def flow_runs(call: Call, name: str) -> Page:
     """Runs of a flow, the newest first"""
@@ -49,7 +48,7 @@ def run_list(call: Call) -> Page:
         return _page(session, call, call.query.get("flow"))
 
 
-@blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail, error_statuses=(404,))
+@blueprint.operation("GET", "/<run_id>", needs=Privilege.READ_JOB, payload=forms.RunDetail)
 def run_detail(call: Call, run_id: str) -> Any:
     """A run with its tasks, and the resource usage of those that are running"""
     with transaction() as session:
@@ -62,26 +61,26 @@ def run_detail(call: Call, run_id: str) -> Any:
     "/<run_id>/stop",
     needs=Privilege.WRITE_JOB,
     body=RequestBody(Reason, required=False, example=_WHY),
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def stop(call: Call, run_id: str) -> None:
     """Stop a run with the jobs of its tasks; stopping a stopped one succeeds"""
     control.stop(run_id, call.actor, reason=call.body["reason"])
 
 
-@blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
+@blueprint.operation("POST", "/<run_id>/retry", needs=Privilege.WRITE_JOB, error_statuses=(409,))
 def retry(call: Call, run_id: str) -> None:
     """Run the failed and stopped tasks of an ended run again, and the tasks that depend on them"""
     control.retry(run_id, call.actor)
 
 
-@blueprint.operation("PUT", "/<run_id>/dismiss", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
+@blueprint.operation("PUT", "/<run_id>/dismiss", needs=Privilege.WRITE_JOB, error_statuses=(409,))
 def dismiss(call: Call, run_id: str) -> None:
     """Let the next scheduled run go on as if this one had succeeded"""
     control.dismiss(run_id, call.actor)
 
 
-@blueprint.operation("DELETE", "/<run_id>", needs=Privilege.WRITE_JOB, error_statuses=(404, 409))
+@blueprint.operation("DELETE", "/<run_id>", needs=Privilege.WRITE_JOB, error_statuses=(409,))
 def clear(call: Call, run_id: str) -> None:
     """Delete a run that has ended, or end a debug pod"""
     control.clear(run_id, call.actor)
@@ -92,7 +91,7 @@ def clear(call: Call, run_id: str) -> None:
     "/<run_id>/tasks/<task>",
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.Mark, example={"mark": "succeeded", "reason": "done by hand"}),
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def mark(call: Call, run_id: str, task: str) -> None:
     """Let a failed or waiting task count as succeeded or skipped"""
@@ -105,7 +104,7 @@ def mark(call: Call, run_id: str, task: str) -> None:
     needs=Privilege.READ_JOB,
     query=forms.RunLogQuery,
     streams="text/plain",
-    error_statuses=(404, 410),
+    error_statuses=(410,),
 )
 def run_logs(call: Call, run_id: str) -> Response:
     """What the tasks of a run wrote, also after their pods were deleted
@@ -123,7 +122,7 @@ def run_logs(call: Call, run_id: str) -> Response:
     return streaming.answer(lambda: logs.lines(run_id, task, query, attempt), call.actor, follow=query.follow)
 
 
-@blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS, error_statuses=(404,))
+@blueprint.operation("GET", "/<run_id>/metrics", needs=Privilege.READ_JOB, payload=forms.METRICS)
 def metrics(call: Call, run_id: str) -> Any:
     """The metrics that the tasks of a run left, by task"""
     with transaction() as session:

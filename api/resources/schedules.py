@@ -29,7 +29,6 @@ _BACKFILL = {"from": "2026-03-01 00:00:00", "to": "2026-03-07 00:00:00", "dryRun
     needs=Privilege.READ_JOB,
     query=forms.ScheduleQuery,
     payload=forms.ScheduleState,
-    error_statuses=(404,),
 )
 def schedule(call: Call, name: str) -> Any:
     """When a flow runs next, and what it has missed"""
@@ -42,7 +41,7 @@ def schedule(call: Call, name: str) -> Any:
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.ScheduleBody, example={"paused": False, "replay": True}),
     payload=forms.ScheduleState,
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def change_schedule(call: Call, name: str) -> Any:
     """Pause or resume a flow's schedule
@@ -62,7 +61,7 @@ def change_schedule(call: Call, name: str) -> Any:
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.BackfillBody, example=_BACKFILL),
     payload=forms.BackfillPlan,
-    error_statuses=(404, 409),
+    error_statuses=(409,),
     links={"backfill": ("backfill_id", "backfillID"), "change_backfill": ("backfill_id", "backfillID")},
 )
 def start_backfill(call: Call, name: str) -> Any:
@@ -80,7 +79,6 @@ def start_backfill(call: Call, name: str) -> Any:
     query=Pages,
     payload=forms.BackfillSummary,
     paged=True,
-    error_statuses=(404,),
 )
 def flow_backfills(call: Call, name: str) -> Page:
     """The backfills of a flow, the newest first"""
@@ -95,7 +93,6 @@ def flow_backfills(call: Call, name: str) -> Page:
     "/backfills/<backfill_id>",
     needs=Privilege.READ_JOB,
     payload=forms.BackfillDetail,
-    error_statuses=(404,),
 )
 def backfill(call: Call, backfill_id: str) -> Any:
     """A backfill with its points and their runs"""
@@ -109,7 +106,7 @@ def backfill(call: Call, backfill_id: str) -> Any:
     needs=Privilege.WRITE_JOB,
     body=RequestBody(forms.BackfillAction, example={"action": "resume"}),
     payload=forms.BackfillDetail,
-    error_statuses=(404, 409),
+    error_statuses=(409,),
 )
 def change_backfill(call: Call, backfill_id: str) -> Any:
     """Stop a backfill, or resume one that failed or was stopped"""

@@ -46,16 +46,14 @@ def template_list(call: Call) -> Any:
         return templates.documents(session)
 
 
-@blueprint.operation(
-    "GET", "/<name>", needs=Privilege.READ_JOB, payload=forms.TemplateForm, error_statuses=(404,), example=_TEMPLATE
-)
+@blueprint.operation("GET", "/<name>", needs=Privilege.READ_JOB, payload=forms.TemplateForm, example=_TEMPLATE)
 def template_detail(call: Call, name: str) -> Any:
     """One template"""
     with transaction() as session:
         return templates.document(session, name)
 
 
-@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(404, 409))
+@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE, error_statuses=(409,))
 def delete(call: Call, name: str) -> None:
     """Delete a template that no flow uses; for a built-in name, the built-in template is restored"""
     with transaction() as session:

@@ -102,7 +102,7 @@ def delete(call: Call) -> None:
         tokens.delete(session, call.body, call.actor)
 
 
-@blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN, error_statuses=(404,))
+@blueprint.operation("DELETE", "/<token:token_id>", needs=Privilege.WRITE_TOKEN)
 def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:
