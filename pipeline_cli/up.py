@@ -40,7 +40,7 @@ from workers import processes
 READY_SECONDS = 180.0
 SERVER_STOP_SECONDS = 30.0
 MARKS = {Change.READY: "[green]●[/]", Change.EXITED: "[red]●[/]", Change.STOPPED: "○", Change.KILLED: "[yellow]○[/]"}
-at_least_one = click.IntRange(min=1)
+worker_count = click.IntRange(1, 64)
 
 
 class CannotStart(click.ClickException):
@@ -63,10 +63,10 @@ def _directory(context: click.Context, parameter: click.Parameter, value: str | 
     "--stage-workers",
     default=processes.stage_workers,
     show_default="one for each core, at most 4",
-    type=at_least_one,
+    type=worker_count,
     help="Workers that run the stages.",
 )
-@click.option("--hook-workers", default=1, show_default=True, type=at_least_one, help="Workers that call LifeHooks.")
+@click.option("--hook-workers", default=1, show_default=True, type=worker_count, help="Workers that call LifeHooks.")
 @click.option("--split", is_flag=True, help="Run hooks, flows, housekeeping, beat and the watcher in a process each.")
 @click.option("--flower", "flower_too", is_flag=True, help="Show the Celery tasks in Flower, on this machine alone.")
 @click.option(

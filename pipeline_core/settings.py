@@ -25,6 +25,7 @@ from pipeline_core.runtime import part
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
+NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 Parser = Callable[[Env, str], Any]
 
 
@@ -34,6 +35,14 @@ def _networks(env: Env, name: str) -> tuple[Network, ...]:
 
 def _words(env: Env, name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in env.str(name).split(",") if word.strip())
+
+
+def _namespaces(env: Env, name: str) -> tuple[str, ...]:
+    names = _words(env, name)
+    for word in names:
+        if not NAMESPACE.fullmatch(word):
+            raise EnvError(f'"{word}" is no name of a Kubernetes namespace: up to 63 of a-z, 0-9 and -')
+    return names
 
 
 def _pairs(env: Env, name: str) -> Pairs:
@@ -120,6 +129,7 @@ def _choice(*choices: str) -> Parser:
 FORMS: Mapping[Parser, str] = {
     _networks: "networks in CIDR notation, separated by commas",
     _words: "words, separated by commas",
+    _namespaces: "names, separated by commas",
     _pairs: "a JSON object",
     _ports: "`first-last`",
     _path: "a path",
@@ -139,6 +149,14 @@ def accepted(setting: Field[Any]) -> str:
 
 
 NUMBERS = (_integer, _number)
+MOST = {"s": 10**9, "days": 10**4, "bytes": 10**15}
+"""The greatest value of a number with this unit: what is longer than 30 years, or larger than a petabyte, is a mistake."""
+MOST_OF_OTHERS = 10**6
+
+
+def most(setting: Field[Any]) -> int:
+    """The greatest value that a number may have."""
+    return MOST.get(setting.metadata["unit"], MOST_OF_OTHERS)
 
 
 def _setting(parse: Parser, default: Any, doc: str, *, unit: str = "", secret: bool = False, least: int = 0) -> Any:
@@ -172,7 +190,7 @@ class ServiceSettings:
         "A development run: the admin's password is `admin` until it is changed. Set by `pipeline up` on a loopback address.",
     )
     namespaces: tuple[str, ...] = _setting(
-        _words, ("default",), "Namespaces that jobs may name; the first is the default."
+        _namespaces, ("default",), "Namespaces that jobs may name; the first is the default."
     )
     projects: tuple[str, ...] = _setting(_words, ("public",), "Projects, comma-separated, that flows may name.")
     public_url: str = _setting(
@@ -578,14 +596,25 @@ class Settings(
     def _rules(self) -> list[tuple[bool, str]]:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
+            (
+                self.hook_retry_min_seconds <= self.hook_retry_max_seconds,
+                f"PIPELINE_HOOK_RETRY_MIN_SECONDS ({self.hook_retry_min_seconds:g}) must be at most"
+                f" PIPELINE_HOOK_RETRY_MAX_SECONDS ({self.hook_retry_max_seconds:g})",
+            ),
             *(
-                (
-                    getattr(self, setting.name) >= setting.metadata["least"],
-                    f"{variable(setting)} ({getattr(self, setting.name):g}) must be at least {setting.metadata['least']}",
-                )
+                rule
                 for setting in fields(self)
                 if setting.metadata["parse"] in NUMBERS
+                for rule in self._bounds(setting)
             ),
+        ]
+
+    def _bounds(self, setting: Field[Any]) -> list[tuple[bool, str]]:
+        value, least = getattr(self, setting.name), setting.metadata["least"]
+        shown = f"{variable(setting)} ({value:g})"
+        return [
+            (value >= least, f"{shown} must be at least {least}"),
+            (value <= most(setting), f"{shown} must be at most {most(setting)}"),
         ]
 
     @property

@@ -21,7 +21,7 @@ class Gate(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    request_queue_size = 64  # the service makes up to so many calls at a time; 5 would be the default
+    request_queue_size = 128  # the service makes up to so many calls at a time; 5 would be the default
 
 
 if __name__ == "__main__":

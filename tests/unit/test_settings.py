@@ -34,6 +34,11 @@ def test_a_stage_s_limits_are_in_their_order() -> None:
         ("PIPELINE_HOST_PORTS", "30000-20000", "is no range of ports, as 20000-29999"),
         ("PIPELINE_HOST_PORTS", "1-70000", "is no range of ports"),
         ("PIPELINE_DEBUG_SECONDS", "0", "must be at least 1"),
+        ("PIPELINE_LEASE_SECONDS", "1e308", "must be at most 1000000000"),
+        ("PIPELINE_STAGE_THREADS", "99999999999999999999", "must be at most 1000000"),
+        ("PIPELINE_RETENTION_DAYS", "100000", "must be at most 10000"),
+        ("PIPELINE_HOOK_RETRY_MIN_SECONDS", "500", "must be at most PIPELINE_HOOK_RETRY_MAX_SECONDS (300)"),
+        ("PIPELINE_NAMESPACES", "default,../x", '"../x" is no name of a Kubernetes namespace'),
         ("PIPELINE_SECRET_KEY", "hunter2", "must be keys of 32 bytes"),
     ],
 )

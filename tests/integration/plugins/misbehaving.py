@@ -28,7 +28,7 @@ class Plugin(socketserver.ThreadingTCPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 64
+    request_queue_size = 128
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
