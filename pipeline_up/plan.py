@@ -40,24 +40,24 @@ class ProcessPlan:
         """All processes of the service except its database and Redis."""
         return [
             self._api(),
-            *(self._worker("stages", f"stages{number}") for number in range(1, self.stage_workers + 1)),
+            *(self.worker("stages", f"stages{number}") for number in range(1, self.stage_workers + 1)),
             *(self._split() if self.split else self._shared()),
         ]
 
     def _shared(self) -> list[Service]:
-        return [self._worker(processes.BACKGROUND), *self._hook_workers(first=2)]
+        return [self.worker(processes.BACKGROUND), *self._hook_workers(first=2)]
 
     def _split(self) -> list[Service]:
         return [
             *self._hook_workers(first=1),
-            self._worker("flows"),
-            self._worker("housekeeping"),
+            self.worker("flows"),
+            self.worker("housekeeping"),
             self._service("beat", processes.beat(str(self.data_dir / "run" / "beat")), heartbeat=heartbeats.BEAT),
             self._service("watcher", processes.watcher()),
         ]
 
     def _hook_workers(self, first: int) -> list[Service]:
-        return [self._worker("hooks", f"hooks{number}") for number in range(first, self.hook_workers + 1)]
+        return [self.worker("hooks", f"hooks{number}") for number in range(first, self.hook_workers + 1)]
 
     def _api(self) -> Service:
         return Service(
@@ -73,7 +73,8 @@ class ProcessPlan:
             stop_seconds=GUNICORN_GRACE_SECONDS + 5,
         )
 
-    def _worker(self, kind: str, name: str = "") -> Service:
+    def worker(self, kind: str, name: str = "") -> Service:
+        """A worker of this kind, which is its name unless it has another one."""
         command = processes.worker(kind, name=name)
         name = name or kind
         return self._service(

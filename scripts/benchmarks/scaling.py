@@ -29,7 +29,7 @@ def measure(scale: Scale) -> Result:
         for workers in WORKERS:
             for number in range(len(running), workers):
                 running.append(f"scaled{number}")
-                stand.start(stand.like("stages1", running[-1], {"stages1@%h": f"{running[-1]}@%h"}))
+                stand.start(stand.plan.worker("stages", running[-1]))
             jobs_per_second(stand, workers * 2, TRANSLATED, running)
             before = _cpu_times()
             rates[workers] = jobs_per_second(stand, count * workers, TRANSLATED, running)

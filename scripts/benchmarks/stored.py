@@ -41,8 +41,8 @@ SELECT id, %(header)s, %(job)s, %(job)s, '{}', '{"worker": "succeeded"}' FROM jo
 """
 _REPLICAS = """
 INSERT INTO replicas (job_id, role, index, job_attempt, attempt, state, reason, diagnostics, container_id, host_ip,
-    pod_name, pod_uid, pod_ip)
-SELECT id, 'worker', 0, 0, 0, 'succeeded', '', '', '', '', '', '', '' FROM jobs
+    pod_name, pod_uid, pod_ip, restarts)
+SELECT id, 'worker', 0, 0, 0, 'succeeded', '', '', '', '', '', '', '', 0 FROM jobs
 """
 
 
