@@ -77,9 +77,10 @@ def record(monkeypatch: pytest.MonkeyPatch, fresh_runtime: object) -> Record:
 
 
 class Receiver:
-    """Answers with `result`, once `answer` is set."""
+    """Answers with `result`, once `answer` is set; after so many calls as `answers` it is set no more."""
 
     def __init__(self) -> None:
+        self.answers = 0
         self.answer = threading.Event()
         self.answer.set()
         self.result: DeliveryResult | Exception = OK
@@ -87,6 +88,8 @@ class Receiver:
 
     def __call__(self, delivery: ClaimedDelivery) -> DeliveryResult:
         self.sent.append(delivery.delivery_id)
+        if len(self.sent) == self.answers:
+            self.answer.clear()
         self.answer.wait(HANG_SECONDS)
         if isinstance(self.result, Exception):
             raise self.result
@@ -128,10 +131,9 @@ def test_results_wait_for_a_database_that_is_away(drain: Drain, record: Record, 
 def test_a_stop_waits_for_calls_and_leaves_to_others_what_was_not_started(
     drain: Drain, record: Record, receiver: Receiver
 ) -> None:
+    receiver.answers = 10
     drain.wake("a")
-    wait_for(lambda: len(receiver.sent) > 10)
-    receiver.answer.clear()
-    wait_for(lambda: drain._places.held == 4)
+    wait_for(lambda: len(receiver.sent) > 10 and drain._places.held == 4)
     stopping = threading.Thread(target=drain.stop)
     stopping.start()
     wait_for(lambda: drain._stopping)
