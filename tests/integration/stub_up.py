@@ -22,12 +22,12 @@ server = http.server.HTTPServer(("", 0), Handler, bind_and_activate=False)
 server.socket = socket.socket(fileno=int(sys.argv[1]))
 server.serve_forever()
 """
-# A worker with a child in its group; both hear no SIGTERM.
+# A worker with a child in its group; both ignore SIGTERM. It is ready when it has the child.
 STUBBORN = """
 import os, signal, sys, time
 if "STUB_FAILS" in os.environ: sys.exit(os.environ["STUB_FAILS"])
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.fork()
+if os.fork(): open(os.path.join(sys.argv[1], "forked"), "w").close()
 while True: time.sleep(60)
 """
 
@@ -35,6 +35,8 @@ while True: time.sleep(60)
 def services(plan: ProcessPlan) -> list[Service]:
     program = (sys.executable, "-c")
     mark = str(plan.data_dir)
+    forked = plan.data_dir / "forked"
+    forked.unlink(missing_ok=True)
     return [
         Service(
             name="api",
@@ -47,7 +49,7 @@ def services(plan: ProcessPlan) -> list[Service]:
             name="stubborn",
             argv=(*program, STUBBORN, mark),
             env=plan.environment,
-            ready=lambda seconds: "STUB_FAILS" not in os.environ,
+            ready=lambda seconds: forked.exists(),
             stop_seconds=float(os.environ.get("STUB_STOP_SECONDS", "0.5")),
         ),
     ]
