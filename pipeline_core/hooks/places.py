@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-SLOW_SECONDS = 0.5
+SLOW_SECONDS = 2.0
 """A call that has taken so long makes its subscriber slow."""
 BATCH = 32
 """How many deliveries to one subscriber are claimed ahead, as long as it answers and is not slow."""
