@@ -98,7 +98,7 @@ def keep_waiting(steps: Sequence[Waiting]) -> list[Waiting]:
 
 
 def give_back(session: Session, step: ClaimedStep) -> None:
-    """The same in the caller's transaction."""
+    """Give a claimed step back as `release` does, in the caller's transaction."""
     session.execute(
         update(_STEP)
         .where(_STEP.c.job_id == step.job_id, _STEP.c.epoch == step.epoch, _STEP.c.lease_owner == step.owner)

@@ -27,17 +27,6 @@ from workers.names import FLOWS, TICKS, stage_queue, stage_task
 
 
 @pytest.fixture
-def prefix(tmp_path: Any) -> str:
-    return f"{tmp_path.name}:"
-
-
-@pytest.fixture
-def redis(redis_url: str) -> Iterator[Redis]:
-    with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture
 def connect(redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Have this process publish to the Redis at that URL, at first to the tests' own."""
     runtime.install(runtime.Runtime())

@@ -15,17 +15,6 @@ TAKEN = 2
 
 
 @pytest.fixture
-def prefix(tmp_path: Any) -> str:
-    return f"{tmp_path.name}:"
-
-
-@pytest.fixture
-def redis(redis_url: str) -> Iterator[Redis]:
-    with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture
 def connection(redis_url: str, prefix: str) -> Iterator[Connection]:
     with Connection(
         redis_url, transport=transport.NAME, transport_options={"global_keyprefix": prefix, "socket_timeout": 30}
