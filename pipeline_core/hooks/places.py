@@ -4,6 +4,9 @@ A call holds a place until it ends. A subscriber is slow while one of its calls 
 until it answers in less. All slow ones together have half of the places; what they hold beyond that, because they have just
 become slow, does not count against the others. So however many subscribers are slow, those that answer find places.
 
+A slow one that answered the last time may have been slow only once, and the half may be held by others that never answer. So
+it may have one call beyond the half, as a trial; there is an eighth more places for trials.
+
 This module decides and nothing else: it starts no threads and reads no clock.
 """
 
@@ -13,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 1.0
 """A call that has taken so long makes its subscriber slow."""
 BATCH = 32
 """How many deliveries to one subscriber are claimed ahead, as long as it answers and is not slow."""
@@ -32,10 +35,11 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A call that holds a place; `started` is a reading of the clock, in seconds."""
+    """A call that holds a place; `started` is a reading of the clock, in seconds, `trial` whether the place is one for trials."""
 
     subscriber: Subscriber
     started: float
+    trial: bool
 
 
 @dataclass(slots=True)
@@ -60,6 +64,8 @@ class Places:
     def __init__(self, total: int, each: int) -> None:
         self._total = total
         self._for_slow = max(total // 2, 1)
+        self._for_trials = max(total // 8, 1)
+        self._trials = 0
         self._each = each
         self._calls: defaultdict[str, _Calls] = defaultdict(_Calls)
         self._shares: Counter[tuple[str, str]] = Counter()
@@ -74,8 +80,9 @@ class Places:
 
     def begin(self, subscriber: Subscriber, now: float) -> Call:
         """Let a call hold a place."""
-        call = Call(subscriber, now)
         calls = self._calls[subscriber.key]
+        call = Call(subscriber, now, trial=calls.slow_at(now) and self._held_by_slow(now) >= self._for_slow)
+        self._trials += call.trial
         calls.held.append(call)
         self._begun += 1
         calls.begun = self._begun
@@ -87,6 +94,7 @@ class Places:
         """Free the call's place; `answered` says whether the subscriber answered in time, None that it was not asked."""
         calls = self._calls[call.subscriber.key]
         calls.held.remove(call)
+        self._trials -= call.trial
         self.held -= 1
         self._shares.subtract(_shares(call.subscriber))
         if now - call.started >= SLOW_SECONDS:
@@ -105,12 +113,14 @@ class Places:
         """
         if self.held >= self.most:
             return None
-        slow = self._held_by_slow(now)
-        free = {True: slow < self._for_slow, False: self.held - slow < self._total}
+        by_slow = self._held_by_slow(now)
+        free = self.held - self._trials - by_slow < self._total
+        free_for_slow = by_slow < self._for_slow
         ranks = {
-            subscriber: self._rank(subscriber, calls, calls.slow_at(now))
+            subscriber: self._rank(subscriber, calls, slow)
             for subscriber in waiting
-            if len((calls := self._of(subscriber.key)).held) < self._most_of(calls) and free[calls.slow_at(now)]
+            if len((calls := self._of(subscriber.key)).held) < self._most_of(calls)
+            and ((free_for_slow or self._may_be_tried(calls)) if (slow := calls.slow_at(now)) else free)
         }
         return min(ranks, key=ranks.__getitem__, default=None)
 
@@ -125,7 +135,7 @@ class Places:
             return BATCH - pending if pending <= BATCH // 2 else 0
         startable = self._most_of(calls) - len(calls.held)
         if calls.slow_at(now):
-            startable = min(startable, self._for_slow - self._held_by_slow(now))
+            startable = min(startable, max(self._for_slow - self._held_by_slow(now), int(self._may_be_tried(calls))))
         return max(startable - pending, 0)
 
     def _of(self, key: str) -> _Calls:
@@ -134,8 +144,12 @@ class Places:
     def _most_of(self, calls: _Calls) -> int:
         return self._each if calls.answering else 1
 
+    def _may_be_tried(self, calls: _Calls) -> bool:
+        return calls.answering and not calls.held and self._trials < self._for_trials
+
     def _held_by_slow(self, now: float) -> int:
-        return sum(len(calls.held) for calls in self._calls.values() if calls.held and calls.slow_at(now))
+        slow = (calls.held for calls in self._calls.values() if calls.held and calls.slow_at(now))
+        return sum(not call.trial for held in slow for call in held)
 
     def _rank(self, subscriber: Subscriber, calls: _Calls, slow: bool) -> tuple[bool, bool, int, int]:
         largest = max(self._shares[share] for share in _shares(subscriber))

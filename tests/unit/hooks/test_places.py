@@ -57,10 +57,37 @@ def test_slow_subscribers_share_half_of_the_places_and_get_more_when_they_answer
     for call in fill(made, slow, 1):
         made.end(call, 1 + LONG, answered=True)
     calls = fill(made, slow, 10)
-    assert len(calls) == TOTAL // 2
+    assert len(calls) == TOTAL // 2 + TOTAL // 8
     for call in calls:
         made.end(call, 10, answered=True)
     assert len(fill(made, [call.subscriber for call in calls], 10)) == TOTAL
+
+
+def test_one_that_was_slow_once_is_tried_again_beside_those_that_never_answer() -> None:
+    made = places(PROMPT, total=4 * TOTAL)
+    hanging = subscribers(40)
+    for now in (0, LONG):
+        for call in fill(made, hanging, now):
+            made.end(call, now + LONG, answered=False)
+    held = fill(made, hanging, 2 * LONG)
+    assert len(held) == 2 * TOTAL
+    made.end(made.begin(PROMPT, 2 * LONG), 3 * LONG, answered=True)
+    assert made.ahead(PROMPT.key, 0, 3 * LONG) == 1
+    (call,) = fill(made, [*hanging, PROMPT], 3 * LONG)
+    assert call.subscriber == PROMPT
+    made.end(call, 3 * LONG, answered=True)
+    assert len(fill(made, [*hanging, PROMPT], 3 * LONG)) == EACH, "it is not slow any more"
+
+
+def test_trials_take_an_eighth_more_and_no_place_of_the_others() -> None:
+    slow = subscribers(40)
+    made = places(*slow, total=4 * TOTAL, each=TOTAL)
+    for call in fill(made, slow, 1):
+        made.end(call, 1 + LONG, answered=True)
+    calls = fill(made, slow[: 4 * TOTAL], 10)
+    assert len(calls) == 2 * TOTAL + TOTAL // 2
+    assert sum(call.trial for call in calls) == TOTAL // 2
+    assert len(fill(made, subscribers(4 * TOTAL, "bob"), 10)) == 4 * TOTAL
 
 
 def test_a_subscriber_that_has_not_answered_yet_or_the_last_time_is_tried_with_one_call() -> None:
@@ -142,13 +169,19 @@ def test_shares_hold_in_every_order_of_events(
     for what, number, seconds in steps:
         now += seconds
         if what == "start":
-            by_slow = sum(is_slow(call.subscriber) for call in held)
+            by_slow = sum(is_slow(call.subscriber) and not call.trial for call in held)
+            trials = sum(call.trial for call in held)
             startable = [
                 one
                 for one in waiting
                 if calls_of(one) < (each if one.key in answering else 1)
                 and len(held) < made.most
-                and (by_slow < max(total // 2, 1) if is_slow(one) else len(held) - by_slow < total)
+                and (
+                    by_slow < max(total // 2, 1)
+                    or (one.key in answering and not calls_of(one) and trials < max(total // 8, 1))
+                    if is_slow(one)
+                    else len(held) - by_slow - trials < total
+                )
             ]
             chosen = made.next(waiting, now)
             assert (chosen is None) == (not startable), "no place stays free while somebody waits for it"
@@ -156,7 +189,9 @@ def test_shares_hold_in_every_order_of_events(
                 assert chosen in startable
                 if 2 * share(chosen) >= total:
                     assert all(2 * share(one) >= total for one in startable), "nobody else waits with less than half"
+                tried = is_slow(chosen) and by_slow >= max(total // 2, 1)
                 held.append(made.begin(chosen, now))
+                assert held[-1].trial == tried
         elif held:
             call = held.pop(number % len(held))
             key = call.subscriber.key
