@@ -47,7 +47,7 @@ def read(service: ServiceClient, file: str, user: str | None, **given: Any) -> d
 
 def token_user(service: ServiceClient) -> str:
     """The user that the token is for; `admin` for the admin's password."""
-    return str(service.get("v1", "tokens", "self").payload["forwho"])
+    return str(service.get("v1", "whoami").payload["forwho"])
 
 
 @click.command()

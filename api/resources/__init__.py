@@ -16,8 +16,10 @@ from api.resources import (
     plugins,
     runs,
     schedules,
+    search,
     templates,
     tokens,
+    whoami,
 )
 
 
@@ -26,6 +28,6 @@ def all_blueprints() -> tuple[Blueprint, ...]:
     # Some modules add to another's blueprint (logs to jobs, runs to flows, metrics to operations): those come after it.
     modules = (
         *(jobs, logs, events, flows, runs, schedules, templates),
-        *(features, plugins, hooks, tokens, audit, operations, metrics),
+        *(features, plugins, hooks, search, whoami, tokens, audit, operations, metrics),
     )
     return tuple(dict.fromkeys(module.blueprint for module in modules))

@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug.routing import BaseConverter
 
 from api import paging
-from api.auth import ADMIN, ANY_TOKEN
+from api.auth import ADMIN
 from api.blueprint import Blueprint, Call
 from api.openapi import RequestBody
 from api.paging import Page
@@ -29,7 +29,7 @@ class TokenIDConverter(BaseConverter):
     Otherwise those paths would allow DELETE, too.
     """
 
-    regex = "(?!(?:admin|normal|self)$)[^/]+"
+    regex = "(?!(?:admin|normal)$)[^/]+"
     part_isolating = True
 
 
@@ -107,15 +107,6 @@ def delete_by_id(call: Call, token_id: str) -> None:
     """Revoke a token by its ID"""
     with transaction() as session:
         tokens.delete(session, TokenReference(id=token_id), call.actor)
-
-
-@blueprint.operation("GET", "/self", needs=ANY_TOKEN, payload=forms.TokenSelf)
-def token_self(call: Call) -> Any:
-    """Whose token this request carries, and what it allows
-
-    `forwho` is `admin` for the admin's password, which allows everything.
-    """
-    return tokens.of_actor(call.actor)
 
 
 @blueprint.operation("GET", "", needs=Privilege.READ_TOKEN, query=Pages, payload=forms.TokenItem, paged=True)

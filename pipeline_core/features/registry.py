@@ -33,6 +33,9 @@ from pipeline_core.plugins.types import PluginType
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import shown, storable
 
+_FOUND = ("name", "author", "owner", "description", "enabled")
+"""What a search shows of a feature."""
+
 
 def require_owner(session: Session, name: object, actor: Actor) -> None:
     """Raises Forbidden when there is a feature of that name that belongs to someone else."""
@@ -138,6 +141,13 @@ def listing(session: Session, author: str) -> list[dict[str, Any]]:
             return []
         query = query.where(Feature.author == author)
     return _payloads(session, list(session.scalars(query)))
+
+
+def search(session: Session, prefix: str, *, limit: int) -> list[dict[str, Any]]:
+    """At most `limit` features whose name begins with `prefix`, by name, without their plugins."""
+    named = Feature.name.startswith(prefix, autoescape=True)
+    query = select(Feature).where(named).order_by(Feature.name.collate("C")).limit(limit)
+    return [{name: getattr(feature, name) for name in _FOUND} for feature in session.scalars(query)]
 
 
 def plugin_detail(session: Session, key: str) -> dict[str, Any]:

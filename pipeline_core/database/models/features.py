@@ -41,6 +41,8 @@ class Feature(Base):
     created_at: Mapped[Timestamp]
     updated_at: Mapped[Timestamp]
 
+    __table_args__ = (Index("ix_features_name_prefix", "name", postgresql_ops={"name": "text_pattern_ops"}),)
+
     plugins: Mapped[list[Plugin]] = relationship(
         back_populates="feature", cascade="all, delete-orphan", passive_deletes=True, order_by="Plugin.id"
     )

@@ -61,7 +61,10 @@ class FlowRow(Base):
     schedule_error: Mapped[str] = mapped_column(default="")
     schedule_error_at: Mapped[Timestamp | None]
 
-    __table_args__ = (Index("ix_flows_due", "next_at", postgresql_where=text("next_at IS NOT NULL AND NOT paused")),)
+    __table_args__ = (
+        Index("ix_flows_due", "next_at", postgresql_where=text("next_at IS NOT NULL AND NOT paused")),
+        Index("ix_flows_key_prefix", "key", postgresql_ops={"key": "text_pattern_ops"}),
+    )
 
 
 class Backfill(Base):

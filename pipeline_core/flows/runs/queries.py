@@ -57,6 +57,9 @@ LATEST = and_(
 )
 """A task's last attempt."""
 
+LOOKED_AT = 10_000
+"""How many runs a search looks at for an `ownOnly` token."""
+
 MAX_USAGE_QUERIES = 20
 """Running tasks of a run whose usage is read from the cluster, each by a call of its own."""
 
@@ -96,6 +99,20 @@ def listing(
     return [_summary(run) for run in page], count_up_to(session, query)
 
 
+def search(session: Session, prefix: str, actor: Actor, *, limit: int) -> list[dict[str, Any]]:
+    """At most `limit` runs whose ID, in any case, begins with `prefix`, the newest first.
+
+    Where the actor sees only its own runs, the newest LOOKED_AT with that beginning are looked at.
+    """
+    if len(prefix) == 1:
+        # It would be the letter that all IDs begin with.
+        return []
+    newest = select(RunRow.id).where(RunRow.id.startswith(prefix.lower(), autoescape=True)).order_by(RunRow.id.desc())
+    query = _RUNS.where(RunRow.id.in_(newest.limit(LOOKED_AT if actor.own_only else limit)))
+    found = session.execute(_visible_to(query, actor).order_by(RunRow.id.desc()).limit(limit))
+    return [_summary(run) for run in found]
+
+
 def visible(session: Session, run_id: str, actor: Actor) -> Row[Any]:
     """A run as lists have it. Raises NotFound when there is none, or the actor may not see it."""
     run: Row[Any] | None = session.execute(_RUNS.where(RunRow.id == run_id)).one_or_none()
@@ -116,9 +133,13 @@ def _matching(
     for column, values in ((RunRow.state, list(states)), (RunRow.trigger, list(triggers))):
         if values:
             query = query.where(column.in_(values))
-    if actor.own_only:
-        query = query.where(or_(RunRow.runner == actor.name, RunRow.creator == actor.name))
-    return query
+    return _visible_to(query, actor)
+
+
+def _visible_to(query: Select[Any], actor: Actor) -> Select[Any]:
+    if not actor.own_only:
+        return query
+    return query.where(or_(RunRow.runner == actor.name, RunRow.creator == actor.name))
 
 
 def _summary(run: Row[Any]) -> dict[str, Any]:

@@ -116,6 +116,19 @@ def delete(session: Session, name: str, actor: Actor) -> None:
 
 def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple[list[dict[str, Any]], int]:
     """A page of the flows that the actor sees, by name, and how many there are (`count_up_to`)."""
+    found = _summaries(session, _visible_to(actor), limit=limit, offset=offset)
+    return found, count_up_to(session, select(FlowRow.id).where(*_visible_to(actor)))
+
+
+def search(session: Session, prefix: str, actor: Actor, *, limit: int) -> list[dict[str, Any]]:
+    """At most `limit` flows whose name, in either spelling, begins with `prefix`, by name."""
+    named = FlowRow.key.startswith(identity(prefix), autoescape=True)
+    return _summaries(session, [named, *_visible_to(actor)], limit=limit)
+
+
+def _summaries(
+    session: Session, conditions: Sequence[ColumnElement[bool]], *, limit: int, offset: int = 0
+) -> list[dict[str, Any]]:
     pipeline = FlowRow.entry["pipeline"]
     query = select(
         FlowRow.creator,
@@ -127,9 +140,9 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
         *(pipeline[name].as_string().label(name) for name in ("name", "describe", "project")),
         *(pipeline[name].as_string().label(name) for name in ("schedule_type", "cron_time", "timezone")),
         func.json_array_length(FlowRow.entry["tasks"]).label("tasks"),
-    ).where(*_visible_to(actor))
+    ).where(*conditions)
     rows = session.execute(query.order_by(FlowRow.key.collate("C")).limit(limit).offset(offset))
-    found = [
+    return [
         {
             "name": row.name,
             "describe": row.describe or "",
@@ -146,7 +159,6 @@ def listing(session: Session, actor: Actor, *, limit: int, offset: int) -> tuple
         }
         for row in rows
     ]
-    return found, count_up_to(session, select(FlowRow.id).where(*_visible_to(actor)))
 
 
 def _read_entry(session: Session, raw: object, actor: Actor) -> FlowDefinition:

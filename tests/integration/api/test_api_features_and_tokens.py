@@ -107,10 +107,10 @@ def test_the_audit_log_knows_the_request(admin: Any) -> None:
 
 
 def test_whoever_has_a_token_may_ask_whose_it_is(admin: Any, bearer: Callable[..., Any]) -> None:
-    own = bearer(Privilege.READ_JOB).payload("GET", "/v1/tokens/self")
+    own = bearer(Privilege.READ_JOB).payload("GET", "/v1/whoami")
     assert (own["admin"], own["privileges"], own["ownOnly"], own["expiresAt"]) == (False, ["read_job"], False, None)
     (listed,) = [token for token in admin.payload("GET", "/v1/tokens") if token["id"] == own["id"]]
     assert listed["forwho"] == own["forwho"]
-    everything = admin.payload("GET", "/v1/tokens/self")
+    everything = admin.payload("GET", "/v1/whoami")
     assert (everything["forwho"], everything["admin"], everything["id"]) == ("admin", True, "")
     assert everything["privileges"] == [*Privilege]

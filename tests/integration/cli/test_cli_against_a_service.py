@@ -43,7 +43,7 @@ def call(stage: str, plugin: str, second: float, **fields: Any) -> dict[str, Any
 @pytest.fixture
 def job_file(stub, tmp_path: Path) -> str:
     """A bare job; whose it is, the service says."""
-    stub.answer("GET", "/v1/tokens/self", {"forwho": "ada", "admin": False})
+    stub.answer("GET", "/v1/whoami", {"forwho": "ada", "admin": False})
     path = tmp_path / "job.json"
     path.write_text(json.dumps(JOB))
     return str(path)
@@ -74,7 +74,7 @@ def test_a_job_is_the_token_s_user_s_unless_somebody_else_is_named(stub, pipelin
     whole.write_text(json.dumps({"userID": "eve", "jobName": "m", "jobKind": "TFJob", "job": JOB}))
     assert pipeline(command, str(whole)).exit_code == 0
     assert [asked.body["userID"] for asked in stub.asked if asked.path == path] == ["ada", "bob", "eve"]
-    assert sum(asked.path == "/v1/tokens/self" for asked in stub.asked) == 1
+    assert sum(asked.path == "/v1/whoami" for asked in stub.asked) == 1
 
 
 def test_waiting_shows_the_way_in_the_order_of_events_and_ends_well(stub, pipeline, job_file) -> None:

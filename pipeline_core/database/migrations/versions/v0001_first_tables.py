@@ -55,6 +55,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name=op.f("uq_features_name")),
     )
     op.create_index(op.f("ix_features_author"), "features", ["author"], unique=False)
+    op.create_index(
+        "ix_features_name_prefix", "features", ["name"], unique=False, postgresql_ops={"name": "text_pattern_ops"}
+    )
     op.create_table(
         "flows",
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
@@ -82,6 +85,7 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("next_at IS NOT NULL AND NOT paused"),
     )
+    op.create_index("ix_flows_key_prefix", "flows", ["key"], unique=False, postgresql_ops={"key": "text_pattern_ops"})
     op.create_table(
         "idempotency_keys",
         sa.Column("token_id", sa.Text(), nullable=False),
@@ -597,8 +601,10 @@ def downgrade() -> None:
     op.drop_table("jobs")
     op.drop_index(op.f("ix_idempotency_keys_created_at"), table_name="idempotency_keys")
     op.drop_table("idempotency_keys")
+    op.drop_index("ix_flows_key_prefix", table_name="flows", postgresql_ops={"key": "text_pattern_ops"})
     op.drop_index("ix_flows_due", table_name="flows", postgresql_where=sa.text("next_at IS NOT NULL AND NOT paused"))
     op.drop_table("flows")
+    op.drop_index("ix_features_name_prefix", table_name="features", postgresql_ops={"name": "text_pattern_ops"})
     op.drop_index(op.f("ix_features_author"), table_name="features")
     op.drop_table("features")
     op.drop_index(op.f("ix_audit_target_id"), table_name="audit")
