@@ -1,4 +1,4 @@
-"""Renders the answer of `explain`: which plugins run, and what the conditions of their selectors found."""
+"""Renders the answers of `explain` and `feature what-if`: which plugins run, and what the conditions of their selectors found."""
 
 from __future__ import annotations
 
@@ -22,6 +22,27 @@ def plan(payload: Record) -> Iterator[Any]:
     if rows:
         yield Text()
         yield plugins(rows)
+
+
+def what_if(payload: Record) -> Iterator[Any]:
+    """How many stored jobs each plugin would take part in, by day, kind and user."""
+    limited = "" if payload.get("complete") else ", the latest; there are more"
+    yield key_values({"jobs looked at": f"{payload.get('jobs', 0):,}{limited}"})
+    for plugin in payload.get("plugins") or []:
+        yield Text()
+        rows: list[list[Any]] = [[plain(plugin.get("pluginType")), "all", *_change(plugin)]]
+        for title, name in (("byDay", "day"), ("byKind", "kind"), ("byUser", "userID")):
+            rows += [["", f"{name} {plain(group.get(name))}", *_change(group)] for group in plugin.get(title) or []]
+        yield table(["PLUGIN", "JOBS", "MATCHED", "GAINED", "LOST"], rows)
+        named = {"gained": plugin.get("gainedJobs"), "lost": plugin.get("lostJobs")}
+        yield key_values({name: ", ".join(map(plain, ids)) for name, ids in named.items() if ids})
+        if explained := plugin.get("explanation"):
+            yield key_values({"matched": explained.get("matched"), "when": explained.get("expression") or "*"})
+            yield from (Text(f"  {condition(value)}") for value in explained.get("conditions") or [])
+
+
+def _change(change: Record) -> list[Any]:
+    return [change.get("matched"), change.get("gained"), change.get("lost")]
 
 
 def outcome(stage: Record) -> Text:

@@ -11,10 +11,12 @@ from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import OptionalPages
+from api.schemas.what_if import FeatureWhatIf, WhatIfQuery
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
+from pipeline_core.jobs.what_if import what_if as stored_jobs_matched
 
 blueprint = Blueprint("features", __name__, url_prefix="/v1/features", description="Bundles of plugins.")
 
@@ -40,6 +42,26 @@ def register(call: Call) -> None:
     """Register a feature, or replace it as a whole"""
     with transaction() as session:
         registry.register(session, call.body, call.actor)
+
+
+@blueprint.operation(
+    "POST",
+    "/what-if",
+    needs=Privilege.READ_JOB,
+    body=RequestBody(forms.FeatureBody, example=_EXAMPLE),
+    query=WhatIfQuery,
+    payload=FeatureWhatIf,
+    error_statuses=(404,),
+)
+def what_if(call: Call) -> Any:
+    """Which of the stored jobs a feature would take part in
+
+    Takes what a registration takes, registers nothing and calls no plugin. Jobs are matched by the header that they were
+    submitted with; they are compared with those that the registered feature of this name matches, on or off.
+    """
+    query = call.query
+    found = stored_jobs_matched(call.body, call.actor, query.get("startAt"), query.get("endAt"), query.get("jobID"))
+    return found.to_json()
 
 
 @blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE)

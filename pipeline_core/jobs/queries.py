@@ -79,7 +79,7 @@ def listing(
     Either `offset` skips jobs, or `after` is the ID of the previous page's last job: only that is fast for late pages.
     `total` is the previous page's total, so that it is not counted again.
     """
-    found = _matching(select(*LIST_COLUMNS, GATE_GONE), chosen, actor)
+    found = matching(select(*LIST_COLUMNS, GATE_GONE), chosen, actor)
     if after is not None:
         found = found.where(Job.id > after if ascending else Job.id < after)
     order = Job.id.asc() if ascending else Job.id.desc()
@@ -88,14 +88,14 @@ def listing(
     jobs, more = rows[:limit], len(rows) > limit
     if total is None:
         whole = after is None and not more and (jobs or not offset)
-        counted = offset + len(jobs) if whole else count_up_to(session, _matching(select(Job.id), chosen, actor))
+        counted = offset + len(jobs) if whole else count_up_to(session, matching(select(Job.id), chosen, actor))
         total = Total.of(counted)
     return Listing(jobs, total, jobs[-1].id if more else None)
 
 
 def count(session: Session, chosen: JobFilter, actor: Actor) -> int:
     """How many jobs there are, exactly."""
-    return session.scalar(_matching(select(func.count()).select_from(Job), chosen, actor)) or 0
+    return session.scalar(matching(select(func.count()).select_from(Job), chosen, actor)) or 0
 
 
 def visible(session: Session, job_id: str, actor: Actor, *columns: Any) -> Row[Any]:
@@ -122,7 +122,8 @@ def taskset(session: Session, job_id: str, actor: Actor) -> Any:
     return document
 
 
-def _matching(query: Select[Any], chosen: JobFilter, actor: Actor) -> Select[Any]:
+def matching(query: Select[Any], chosen: JobFilter, actor: Actor) -> Select[Any]:
+    """The query of jobs with the conditions of the filter, and only of jobs that the actor may see."""
     return query.where(*_conditions(chosen, actor))
 
 

@@ -77,6 +77,10 @@ class Matcher:
         self._tree = tree
         self._tests = tests
 
+    def texts(self, header: Header) -> tuple[str, ...]:
+        """The texts that the conditions look at: `matches` decides the same for headers that have the same ones."""
+        return tuple([test.read(header) for test in self._tests.values()])
+
     def matches(self, header: Header) -> bool:
         """Whether the selector matches a job with this header. Evaluates only conditions that decide the result."""
         known: dict[str, bool] = {}

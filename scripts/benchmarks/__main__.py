@@ -25,6 +25,7 @@ from scripts.benchmarks import (
     submit_per_second,
     watcher_changes_per_second,
     watcher_memory_mb_10000_pods,
+    what_if_seconds,
 )
 from scripts.benchmarks.scale import FULL, QUICK
 
@@ -48,6 +49,7 @@ ROWS = {
         schedule_minute_lag_seconds,
         watcher_changes_per_second,
         watcher_memory_mb_10000_pods,
+        what_if_seconds,
         idle,
     )
 }

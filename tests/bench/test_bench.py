@@ -30,9 +30,10 @@ ROWS = {
     "deliveries_per_second": {"worker_threads", "subscriber_ms"},
     "scaling": {"of_linear", "cpu_busy"},
     "memory_mb": {"above_mb", "api", "worker"},
+    "what_if_seconds": {"jobs", "submit_p95_ms", "submit_p95_ms_alone"},
     "idle": {"cpu_percent", "pss_mb", "after_seconds", "for_seconds"},
 }
-WITHOUT_BASELINE = {"hook_lag_ms", "idle", "recovery_seconds"}
+WITHOUT_BASELINE = {"hook_lag_ms", "idle", "recovery_seconds", "what_if_seconds"}
 
 
 @pytest.mark.slow

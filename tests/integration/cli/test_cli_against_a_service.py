@@ -384,6 +384,38 @@ def test_a_retried_job_has_a_new_id(stub, pipeline) -> None:
     assert pipeline("retry", "j01").stdout == "j02\n"
 
 
+def test_what_if_sends_the_feature_without_registering_it_and_shows_what_it_would_gain_and_lose(
+    stub, pipeline, tmp_path: Path
+) -> None:
+    (tmp_path / "feature.yaml").write_text("name: quota\nplugins: []\n")
+    change = {"matched": 2, "gained": 1, "lost": 3}
+    explanation = {"expression": "ada", "matched": False, "conditions": []}
+    plugin = {
+        **change,
+        "pluginType": "AccessGate",
+        "byDay": [{"day": "2026-01-31", **change}],
+        "byKind": [{"kind": "TFJob", **change}],
+        "byUser": [{"userID": "ada", **change}],
+        "gainedJobs": ["j01"],
+        "lostJobs": [],
+        "explanation": explanation,
+    }
+    stub.answer("POST", "/v1/features/what-if", {"jobs": 12345, "complete": False, "plugins": [plugin]})
+    result = pipeline("feature", "what-if", str(tmp_path / "feature.yaml"), "--since", "1700000000", "--job", "j01")
+    (asked,) = stub.asked
+    assert asked.body == {"name": "quota", "plugins": []}
+    assert asked.query == {"startAt": "1700000000", "jobID": "j01"}
+    for text in ("12,345, the latest; there are more", "day 2026-01-31", "kind TFJob", "userID ada", "j01", "matched"):
+        assert text in result.stdout
+
+
+def test_what_if_takes_one_feature(stub, pipeline, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("name: a\n---\nname: b\n")
+    result = pipeline("feature", "what-if", str(tmp_path / "two.yaml"))
+    assert (result.exit_code, stub.asked) == (2, [])
+    assert "holds 2 features" in result.stderr
+
+
 def test_explaining_sends_the_submission_without_submitting_it(stub, pipeline, job_file) -> None:
     stage = {"stage": "gates", "outcome": "K is asked.", "plugins": [{"key": "K", "sequence": 1, "runs": True}]}
     plan = {"namespace": "default", "stages": [stage], "lifeHooks": []}
