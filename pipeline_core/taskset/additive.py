@@ -124,6 +124,10 @@ class _Comparison:
         elif pattern in LOCKED or pattern in FROZEN:
             if not equal(old, new):
                 self._refuse(path, f"was changed, which a {self.who} may not do", old)
+        elif old is None and new is not None:
+            # As if the key were not there: so reads Kubernetes, too.
+            if self._may_add(path, new):
+                self.entries.append(Put(path, new))
         elif pattern in COMMANDS and isinstance(old, list) and isinstance(new, list):
             self._command(path, old, new)
         elif isinstance(old, dict) and isinstance(new, dict):

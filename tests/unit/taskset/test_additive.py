@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_core.taskset.additive import NotAdditive, binding, decoration
 from pipeline_core.taskset.change import Insert, Put, Replace, TaskSetChange, apply, patch
+from pipeline_core.taskset.merge import decorated
 from pipeline_core.taskset.pod_policy import PodPolicy, PodPolicyError
 from pipeline_core.taskset.schema import TaskSetError
 from tests.unit.taskset.documents import BASE, Doc, additions, main, pod, template, variant
@@ -118,6 +119,24 @@ def test_a_decorator_may_add_what_was_not_there(edit: Any) -> None:
     change = decoration(BASE, answer)
     assert len(change.entries) == 1
     assert apply(BASE, change) == answer
+
+
+@pytest.mark.parametrize("absent", [None, {}])
+def test_what_is_null_may_be_added_to_as_if_it_were_not_there(absent: Any) -> None:
+    base = variant(lambda d: d["metadata"].update(labels=absent))
+    answer = variant(lambda d: d["metadata"].update(labels={"team": "a"}))
+    assert decorated(base, [("a", decoration(base, answer))]) == answer
+    with pytest.raises(NotAdditive):
+        decoration(base, variant(lambda d: d["metadata"].update(labels={"pipeline/x": "a"})))
+
+
+def test_a_command_that_is_null_is_none() -> None:
+    def container(document: Any) -> Any:
+        return document["spec"]["roles"][0]["template"]["spec"]["containers"][0]
+
+    base = variant(lambda d: container(d).update(command=None))
+    with pytest.raises(NotAdditive, match="command was added"):
+        decoration(base, variant(lambda d: container(d).update(command=["sh"])))
 
 
 def test_the_old_spelling_of_a_number_stays() -> None:
