@@ -17,8 +17,11 @@ from pipeline_core.common import log
 from tests.pages import ROOT, Page
 from workers import publish
 
-FOLDERS = ("pipeline_core", "workers", "api", "pipeline_cli", "pipeline_up", "scripts", "docker", "examples", "tests")
-TOPS = "pipeline_core|workers|api|pipeline_cli|pipeline_up|scripts|tests|docs|docker|requirements"
+FOLDERS = (
+    *("pipeline_core", "workers", "api", "pipeline_cli", "pipeline_up", "pipeline_plugin"),
+    *("scripts", "docker", "examples", "tests"),
+)
+TOPS = "pipeline_core|workers|api|pipeline_cli|pipeline_up|pipeline_plugin|scripts|tests|docs|docker|requirements"
 CORE = sorted(path.parent.name for path in (ROOT / "pipeline_core").glob("*/__init__.py"))
 PAGES = sorted(
     path
@@ -29,7 +32,15 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relativ
 
 NO_FILES = {"docker/.env", "docker/kustomize/trial/service/secrets.env"}
 """What the reader writes."""
-NO_METRICS = {"pipeline_name", "pipeline_id", "pipeline_core", "pipeline_cli", "pipeline_up", "pipeline_stages_waiting"}
+NO_METRICS = {
+    "pipeline_name",
+    "pipeline_id",
+    "pipeline_core",
+    "pipeline_cli",
+    "pipeline_up",
+    "pipeline_plugin",
+    "pipeline_stages_waiting",
+}
 """Variables of notations, packages, and what a page asks an adapter to make."""
 
 
@@ -56,7 +67,7 @@ def test_files_are_there(page: Path) -> None:
 
 @pages
 def test_modules_and_what_is_named_in_them_are_there(page: Path) -> None:
-    rooms = "|".join([*CORE, "pipeline_core", "workers", "api", "pipeline_cli", "pipeline_up"])
+    rooms = "|".join([*CORE, "pipeline_core", "workers", "api", "pipeline_cli", "pipeline_up", "pipeline_plugin"])
     missing = set()
     for span in spans(page.read_text()):
         match = re.fullmatch(rf"((?:{rooms})(?:\.\w+)+)(?:\(.*\))?", span)
