@@ -2,7 +2,9 @@
 
 - `app`: `create_app` makes the Flask application, `wsgi.app` is one to serve
 - `auth`: authentication by token, and the limit on failed attempts
+- `browsers`: the cookie of a browser that has signed in, and what shows that no other site has made its request
 - `blueprint`: declares operations, and checks each request in a fixed order
+- `console`: the web page over this API
 - `envelope`: the JSON of every response, and the one mapping from errors to HTTP statuses
 - `openapi`: what an operation declares, and the OpenAPI document generated from it
 - `paging`, `streaming`: pages of lists, and streamed plain text

@@ -15,6 +15,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from api import envelope, openapi, resources
 from api.auth import FailureLimit
 from api.blueprint import LIMIT
+from api.console import pages
 from api.resources import flows, operations
 from api.resources import tokens as token_routes
 from api.server.request_reader import READ_BYTES
@@ -56,6 +57,7 @@ def create_app() -> Flask:
     api = openapi.make_api(app, operations.VERSION)
     for blueprint in resources.all_blueprints():
         api.register_blueprint(blueprint)
+    app.register_blueprint(pages.blueprint)
     if proxies := settings().trusted_proxies:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
             app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies, x_prefix=proxies

@@ -1,4 +1,4 @@
-"""Authentication: the token of a request, and the limit on failed attempts."""
+"""Authentication: the token of a request or the session of a browser, and the limit on failed attempts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Literal
 
 from flask import g, request
 
-from pipeline_core.auth import tokens
+from api import browsers
+from pipeline_core.auth import browser_sessions, tokens
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.client_network import client_network
@@ -84,18 +86,38 @@ class FailureLimit:
 
 
 def authenticate(limit: FailureLimit) -> Actor:
-    """The actor whose token the request carries. Raises Unauthenticated or TooManyFailures."""
-    credential = _credential()
+    """The actor whose token the request carries, or, without a token, who has signed in with this browser.
+
+    Raises Unauthenticated or TooManyFailures, and Forbidden when the browser may have been made to send it by another site.
+    """
+    credential = _token() or ""
+    session_id = "" if credential else browsers.session_id()
+    if session_id:
+        browsers.refuse_forged()
+        with connected() as connection:
+            return browser_sessions.authenticate(
+                connection, session_id, address=request.remote_addr or "", request_id=g.request_id
+            )
+    if not credential:
+        raise Unauthenticated(
+            "The request carries no token; send it in the header `token`, or as `Authorization: Bearer …`."
+        )
+    with limited(limit, credential) as address, connected() as connection:
+        return tokens.authenticate(connection, credential, address=address, request_id=g.request_id)
+
+
+@contextmanager
+def limited(limit: FailureLimit, credential: str) -> Iterator[str]:
+    """The block authenticates by this token or password; given the client's address. Raises TooManyFailures when the address is
+    blocked, and counts a credential for which the block raises Unauthenticated."""
     address = request.remote_addr or ""
     limit.check(address, credential)
     try:
-        with connected() as connection:
-            actor = tokens.authenticate(connection, credential, address=address, request_id=g.request_id)
+        yield address
     except Unauthenticated:
         limit.refused(address, credential)
         raise
     limit.accepted(credential)
-    return actor
 
 
 def require(actor: Actor, needed: Needed) -> None:
@@ -110,15 +132,13 @@ def require(actor: Actor, needed: Needed) -> None:
         actor.require(Privilege(needed))
 
 
-def _credential() -> str:
+def _token() -> str | None:
     if token := request.headers.get("token"):
         return token
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
-    raise Unauthenticated(
-        "The request carries no token; send it in the header `token`, or as `Authorization: Bearer …`."
-    )
+    return None
 
 
 def _trim(memory: OrderedDict[str, deque[float]] | OrderedDict[bytes, None]) -> None:

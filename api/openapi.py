@@ -16,6 +16,7 @@ from swagger_ui_bundle import swagger_ui_path
 
 from api import envelope
 from api.auth import ADMIN, ANY_TOKEN, Needed
+from api.browsers import COOKIE
 from api.schemas.bodies import BodySchema, Either
 from api.schemas.fields import Query
 from pipeline_core.auth.actor import Actor
@@ -190,6 +191,7 @@ class Api(flask_smorest.Api):
         components.schema("Error", _ERROR)
         components.security_scheme("token", {"type": "apiKey", "in": "header", "name": "token"})
         components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
+        components.security_scheme("session", {"type": "apiKey", "in": "cookie", "name": COOKIE})
         for status, (name, description, code, text) in ERROR_RESPONSES.items():
             headers = {**_REQUEST_ID, **(_RETRY_AFTER if status in (429, 503) else {})}
             content = {
@@ -254,7 +256,7 @@ def document(operation: Operation, view: Callable[..., Any], blueprint: str) -> 
             content["example"] = body.example
         written["requestBody"] = {"required": body.required, "content": {"application/json": content}}
     if operation.needs is not None:
-        written["security"] = [{"token": []}, {"bearer": []}]
+        written["security"] = [{"token": []}, {"bearer": []}, {"session": []}]
         written["x-privilege"] = " or ".join(_privileges(operation.needs))
     return written
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from api.blueprint import Blueprint
 from api.resources import (
     audit,
+    browser_session,
     events,
     features,
     flows,
@@ -28,6 +29,6 @@ def all_blueprints() -> tuple[Blueprint, ...]:
     # Some modules add to another's blueprint (logs to jobs, runs to flows, metrics to operations): those come after it.
     modules = (
         *(jobs, logs, events, flows, runs, schedules, templates),
-        *(features, plugins, hooks, search, whoami, tokens, audit, operations, metrics),
+        *(features, plugins, hooks, search, whoami, tokens, browser_session, audit, operations, metrics),
     )
     return tuple(dict.fromkeys(module.blueprint for module in modules))

@@ -37,6 +37,16 @@ class AdminBody(BodySchema):
         return str(data["token"])
 
 
+class Credential(BodySchema):
+    """A token, or the admin's password."""
+
+    token = Text(required=True, secret=True, validate=validate.Length(min=1))
+
+    @post_load
+    def _credential(self, data: Mapping[str, Any], **_: Any) -> str:
+        return str(data["token"])
+
+
 class FutureTimestamp(Text):
     """A time in the future, as RFC 3339."""
 

@@ -54,6 +54,14 @@ def accepts(stored: str | None, text: str) -> bool:
     return _verifications().get(stored, text)
 
 
+def still_counts(hash: str, stored: str | None) -> bool:
+    """Whether the password that was hashed to `hash` when somebody signed in is the admin's still. `stored` as in `accepts`."""
+    if stored is not None:
+        return hmac.compare_digest(hash, stored)
+    expected = initial_password()
+    return expected is not None and _verifications().get(hash, expected)
+
+
 def initial_password() -> str | None:
     """The password that counts while none is stored; None when there is none."""
     configured = settings()

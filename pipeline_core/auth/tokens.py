@@ -34,15 +34,17 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 # Every request asks one of these: columns of tables, not objects, and built once.
 _TOKENS = table(Token)
-_VALID = select(
+ACTOR_COLUMNS = (
     _TOKENS.c.id,
-    _TOKENS.c.hash,
     _TOKENS.c.forwho,
     _TOKENS.c.privileges,
     _TOKENS.c.own_only,
     _TOKENS.c.expires_at,
     _TOKENS.c.last_used_at,
-).where(_TOKENS.c.hash == bindparam("digest"), or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now()))
+)
+"""What is read of a token with each request."""
+NOT_EXPIRED = or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now())
+_VALID = select(*ACTOR_COLUMNS, _TOKENS.c.hash).where(_TOKENS.c.hash == bindparam("digest"), NOT_EXPIRED)
 _PASSWORD = select(table(AdminPassword).c.hash)
 
 _BY_NAME = {
@@ -81,19 +83,24 @@ def authenticate(database: Session | Connection, value: str, *, address: str = "
     if password.looks_like_token(value):
         token = _valid_token(database, value)
         if token is not None:
-            _note_use(database, token)
-            return Actor(
-                name=token.forwho,
-                token_id=token.id,
-                privileges=frozenset(map(Privilege, token.privileges)),
-                own_only=token.own_only,
-                expires_at=token.expires_at,
-                address=address,
-                request_id=request_id,
-            )
-    elif password.accepts(_stored_password(database), value):
+            note_use(database, token)
+            return actor_of(token, address=address, request_id=request_id)
+    elif password.accepts(stored_password(database), value):
         return Actor(name=ADMIN, admin=True, address=address, request_id=request_id)
     raise Unauthenticated("The token is unknown, revoked or expired.")
+
+
+def actor_of(token: Row[*tuple[Any, ...]], *, address: str, request_id: str) -> Actor:
+    """The bearer of a token, from a row with ACTOR_COLUMNS."""
+    return Actor(
+        name=token.forwho,
+        token_id=token.id,
+        privileges=frozenset(map(Privilege, token.privileges)),
+        own_only=token.own_only,
+        expires_at=token.expires_at,
+        address=address,
+        request_id=request_id,
+    )
 
 
 def require_grantable(privileges: Iterable[Privilege], actor: Actor) -> None:
@@ -137,7 +144,7 @@ def create(session: Session, definition: TokenDefinition, actor: Actor) -> tuple
     value = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     token = Token(
         id=f"t{secrets.token_hex(8)}",
-        hash=_digest(value),
+        hash=digest_of(value),
         forwho=definition.forwho,
         note=definition.note,
         privileges=list(definition.privileges),
@@ -214,17 +221,18 @@ def change_admin_password(session: Session, new: str, actor: Actor) -> None:
 
 def check_startup(session: Session) -> None:
     """Raises ConfigurationError when nobody could log in as admin, or anybody could by the well-known password."""
-    if _stored_password(session) is None:
+    if stored_password(session) is None:
         password.check_configured()
 
 
 def _valid_token(database: Session | Connection, value: str) -> Row[*tuple[Any, ...]] | None:
-    digest = _digest(value)
+    digest = digest_of(value)
     token = database.execute(_VALID, {"digest": digest}).one_or_none()
     return token if token and hmac.compare_digest(token.hash, digest) else None
 
 
-def _note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> None:
+def note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> None:
+    """Write down that a token was used now, at most once a minute."""
     moment = now()
     recent = moment - _USE_NOTED_EVERY
     if token.last_used_at and token.last_used_at > recent:
@@ -239,14 +247,14 @@ def _note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> N
     database.execute(update(_TOKENS).where(_TOKENS.c.id == due).values(last_used_at=moment))
 
 
-def _stored_password(database: Session | Connection) -> str | None:
-    """Its hash."""
+def stored_password(database: Session | Connection) -> str | None:
+    """The hash of the admin's password; None while none is stored."""
     return database.execute(_PASSWORD).scalar_one_or_none()
 
 
 def _find(session: Session, reference: TokenReference) -> Token:
     """The token, locked until the transaction ends. Raises NotFound."""
-    wanted = Token.hash == _digest(reference.value) if reference.value else Token.id == reference.id
+    wanted = Token.hash == digest_of(reference.value) if reference.value else Token.id == reference.id
     query = select(Token).where(wanted).with_for_update().execution_options(populate_existing=True)
     token = session.scalars(query).one_or_none() if storable(reference.id) else None
     if token is None:
@@ -254,7 +262,8 @@ def _find(session: Session, reference: TokenReference) -> Token:
     return token
 
 
-def _digest(value: str) -> str:
+def digest_of(value: str) -> str:
+    """What is stored of a random text that grants access."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Retention: delete jobs, runs, logs and keys that are older than the settings say. The audit log is never deleted."""
+"""Retention: delete jobs, runs, logs, keys and sessions older than the settings say. The audit log is never deleted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from pipeline_core.auth import browser_sessions
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id, new_run_id
@@ -22,13 +23,15 @@ IDEMPOTENCY_KEY_HOURS = 24
 
 
 def enforce(limit: int) -> int:
-    """Delete expired jobs, runs, logs and keys, at most `limit` of each. Returns how many. Raises Unavailable,
+    """Delete expired jobs, runs, logs, keys and browser sessions, at most `limit` of each. Returns how many. Raises Unavailable,
     ClusterUnavailable.
 
     What the cluster keeps of the jobs is deleted before their rows: after a failure the rows are found again.
     """
     moment = now()
     keys = delete_keys(moment - timedelta(hours=IDEMPOTENCY_KEY_HOURS), limit) + heartbeats.delete_old()
+    with transaction() as session:
+        keys += browser_sessions.delete_ended(session, limit)
     kept_days = settings().retention_days
     before = moment - timedelta(days=kept_days)
     jobs = old_jobs(before, limit) if kept_days else []

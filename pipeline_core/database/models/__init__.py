@@ -28,7 +28,7 @@ from pipeline_core.database.models.jobs import (
     TrailRow,
 )
 from pipeline_core.database.models.leases import Lease
-from pipeline_core.database.models.tokens import AdminPassword, Token
+from pipeline_core.database.models.tokens import AdminPassword, BrowserSession, Token
 
 __all__ = [
     "POSITIONS",
@@ -37,6 +37,7 @@ __all__ = [
     "Backfill",
     "BackfillState",
     "Base",
+    "BrowserSession",
     "Cleanup",
     "ClusterHealthRow",
     "Delivery",

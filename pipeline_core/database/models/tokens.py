@@ -1,7 +1,8 @@
-"""API tokens, and the admin's password."""
+"""API tokens, the admin's password, and the sessions of browsers that signed in with either."""
 
 from __future__ import annotations
 
+from sqlalchemy import ForeignKey
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import Text
@@ -34,3 +35,18 @@ class AdminPassword(Base):
     hash: Mapped[str]
     version: Mapped[int] = mapped_column(default=1)
     changed_at: Mapped[Timestamp]
+
+
+class BrowserSession(Base):
+    """A browser that signed in; `hash` is the SHA-256 of what its cookie contains.
+
+    It has either the token that it signed in with, or, if it is the admin's, the hash (argon2id) of the password then.
+    """
+
+    __tablename__ = "browser_sessions"
+
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    token_id: Mapped[str | None] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
+    password_hash: Mapped[str | None]
+    created_at: Mapped[Timestamp]
+    seen_at: Mapped[Timestamp] = mapped_column(index=True)

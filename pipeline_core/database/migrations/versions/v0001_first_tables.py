@@ -233,6 +233,20 @@ def upgrade() -> None:
         sa.UniqueConstraint("hash", name=op.f("uq_tokens_hash")),
     )
     op.create_table(
+        "browser_sessions",
+        sa.Column("hash", sa.Text(), nullable=False),
+        sa.Column("token_id", sa.Text(), nullable=True),
+        sa.Column("password_hash", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["token_id"], ["tokens.id"], name=op.f("fk_browser_sessions_token_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("hash", name=op.f("pk_browser_sessions")),
+    )
+    op.create_index(op.f("ix_browser_sessions_seen_at"), "browser_sessions", ["seen_at"], unique=False)
+    op.create_index(op.f("ix_browser_sessions_token_id"), "browser_sessions", ["token_id"], unique=False)
+    op.create_table(
         "backfills",
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("flow_id", sa.String(length=32, collation="C"), nullable=False),
@@ -571,6 +585,9 @@ def downgrade() -> None:
     op.drop_index("uq_backfills_running", table_name="backfills", postgresql_where=sa.text("state = 'running'"))
     op.drop_index(op.f("ix_backfills_flow_id"), table_name="backfills")
     op.drop_table("backfills")
+    op.drop_index(op.f("ix_browser_sessions_token_id"), table_name="browser_sessions")
+    op.drop_index(op.f("ix_browser_sessions_seen_at"), table_name="browser_sessions")
+    op.drop_table("browser_sessions")
     op.drop_table("tokens")
     op.drop_table("template_revisions")
     op.drop_table("heartbeats")

@@ -1,0 +1,32 @@
+// @ts-check
+// A state: its word, with a shape and a colour of its own.
+import { html } from "../lib.js";
+import { t } from "../messages.js";
+
+/** @typedef {"waiting" | "suspended" | "running" | "succeeded" | "failed" | "stopped"} State */
+
+/** @type {Record<State, string>} */
+const SHAPES = {
+  waiting: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Zm0 2v3.8l2.4 1.5",
+  suspended: "M5.5 3v10M10.5 3v10",
+  running: "M4.5 2.8v10.4L13 8Z",
+  succeeded: "M2.8 8.6 6.3 12l7-8",
+  failed: "m3.5 3.5 9 9m0-9-9 9",
+  stopped: "M3.8 3.8h8.4v8.4H3.8Z",
+};
+
+/** @type {ReadonlySet<string>} */
+export const STATES = new Set(Object.keys(SHAPES));
+
+/** The word of a state; words that this version does not know stay as they are. @param {string} state */
+export const word = (state) => (STATES.has(state) ? t(/** @type {State} */ (state)) : state);
+
+/** @param {{ state: string, quiet?: boolean }} props quiet: the shape alone, with the word for those who do not see it */
+export function StateMark({ state, quiet = false }) {
+  const shape = SHAPES[/** @type {State} */ (state)] ?? SHAPES.waiting;
+  const filled = state === "running" || state === "stopped";
+  return html`<span class="state state-${state}" title=${quiet ? word(state) : undefined}>
+    <svg viewBox="0 0 16 16" aria-hidden="true"><path d=${shape} class=${filled ? "filled" : ""} /></svg>
+    <span class=${quiet ? "unseen" : ""}>${word(state)}</span>
+  </span>`;
+}

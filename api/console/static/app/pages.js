@@ -1,0 +1,30 @@
+// @ts-check
+// The pages of the console. A page's module is loaded when it is opened, and exports `Page`, a component that is given the
+// parameters of the path. To add one: a line here, its first path segment in api/console/pages.py, and its module in pages/.
+
+/**
+ * @typedef {object} PageEntry
+ * @property {RegExp} path its groups are the parameters
+ * @property {"home" | "jobs" | null} nav the key of its name in the navigation bar; null: it has no place there
+ * @property {string} link where the navigation leads
+ * @property {() => Promise<{ Page: (parameters: any) => any }>} load
+ */
+
+/** @type {PageEntry[]} */
+export const PAGES = [
+  { path: /^\/$/, nav: "home", link: "/", load: () => import("./pages/home.js") },
+  { path: /^\/jobs$/, nav: "jobs", link: "/jobs", load: () => import("./pages/jobs.js") },
+  { path: /^\/jobs\/(?<id>[^/]+)$/, nav: null, link: "/jobs", load: () => import("./pages/job.js") },
+];
+
+/** The page that a path is of, with the parameters in it. @param {string} path */
+export function find(path) {
+  for (const page of PAGES) {
+    const match = page.path.exec(path);
+    if (match) {
+      const values = Object.entries(match.groups ?? {}).map(([name, value]) => [name, decodeURIComponent(value)]);
+      return { page, parameters: Object.fromEntries(values) };
+    }
+  }
+  return null;
+}

@@ -1,0 +1,93 @@
+// @ts-check
+// What a page reads of the API, and reads anew when an event concerns it. The old value stays until the new one is there.
+import { signal, useEffect, useMemo } from "./lib.js";
+import { ApiError, wasAborted } from "./client.js";
+import { onEvents, renewed } from "./live.js";
+
+/** @typedef {import("./live.js").FeedEvent} FeedEvent */
+
+/** At most so often is something read again because of events. */
+const PAUSE_MS = 400;
+
+/**
+ * @template T
+ * @typedef {object} Resource
+ * @property {import("../vendor/signals.js").Signal<{ data: T | undefined, error: ApiError | null, loading: boolean }>} state
+ * @property {() => void} reload
+ */
+
+/**
+ * Read something for as long as the component is shown.
+ *
+ * @template T
+ * @param {(abort: AbortSignal) => Promise<T>} load
+ * @param {unknown[]} keys what it depends on: with other keys it is another thing, read at once
+ * @param {(event: FeedEvent) => boolean} [concerns] whether it has to be read anew after an event; without it, it never is
+ * @returns {Resource<T>}
+ */
+export function useResource(load, keys, concerns) {
+  const resource = useMemo(() => new Reader(load), keys);
+  useEffect(() => {
+    resource.reload();
+    let first = true;
+    const ends = [
+      () => resource.end(),
+      onEvents((events) => concerns && events.some(concerns) && resource.later()),
+      renewed.subscribe(() => (first ? (first = false) : resource.later())),
+    ];
+    return () => ends.forEach((end) => end());
+  }, [resource]);
+  return resource;
+}
+
+/** @template T */
+class Reader {
+  /** @param {(abort: AbortSignal) => Promise<T>} load */
+  constructor(load) {
+    this.load = load;
+    /** @type {Resource<T>["state"]} */
+    this.state = signal({ data: undefined, error: null, loading: true });
+    /** @type {AbortController | null} */
+    this.reading = null;
+    this.again = false;
+    this.readAt = 0;
+    this.timer = 0;
+    this.reload = this.reload.bind(this);
+  }
+
+  /** Read now. */
+  async reload() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    if (this.reading) {
+      this.again = true;
+      return;
+    }
+    const abort = (this.reading = new AbortController());
+    this.readAt = Date.now();
+    try {
+      const data = await this.load(abort.signal);
+      if (!abort.signal.aborted) this.state.value = { data, error: null, loading: false };
+    } catch (error) {
+      if (abort.signal.aborted || wasAborted(error)) return;
+      if (!(error instanceof ApiError)) throw error;
+      this.state.value = { ...this.state.peek(), error, loading: false };
+    } finally {
+      this.reading = null;
+    }
+    if (this.again) this.later();
+    this.again = false;
+  }
+
+  /** Read soon, once for all that happens meanwhile. A hidden tab reads when it is shown again. */
+  later() {
+    if (this.timer || document.hidden || !this.readAt) return;
+    this.timer = window.setTimeout(this.reload, Math.max(0, this.readAt + PAUSE_MS - Date.now()));
+  }
+
+  end() {
+    clearTimeout(this.timer);
+    this.reading?.abort();
+    this.reading = null;
+  }
+}
