@@ -3,6 +3,10 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 
+# Keep what Python compiles, also in shells that say otherwise: tests and the demo start hundreds of processes, and each would
+# compile the whole project anew.
+unset PYTHONDONTWRITEBYTECODE
+
 fail() {
     echo "$(basename "$0"): $*" >&2
     exit 1

@@ -205,12 +205,13 @@ def reference(cron: str, zone: str, start: datetime, end: datetime) -> Iterator[
     """Every minute of the wall is tried; a slow restatement of the rules."""
     minutes, hours, days, months, weekdays = cron.split()
     wanted = field(minutes, 0, 59), field(hours, 0, 23), field(months, 1, 12)
+    on_days, on_weekdays = field(days, 1, 31), {number % 7 for number in field(weekdays, 0, 7)}
     either = not days.startswith("*") and not weekdays.startswith("*")
     seen = set()
     wall = start.replace(tzinfo=None) - timedelta(days=2)
     while wall <= end.replace(tzinfo=None) + timedelta(days=2):
-        on_day = wall.day in field(days, 1, 31)
-        on_weekday = wall.isoweekday() % 7 in {number % 7 for number in field(weekdays, 0, 7)}
+        on_day = wall.day in on_days
+        on_weekday = wall.isoweekday() % 7 in on_weekdays
         if not (on_day or on_weekday if either else on_day and on_weekday) or wall.month not in wanted[2]:
             wall += timedelta(days=1)
             continue
