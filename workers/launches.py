@@ -149,7 +149,7 @@ def _outcome(step: ClaimedStep) -> Finished:
     with structlog.contextvars.bound_contextvars(**cursor.log_context(step)):
         try:
             failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
-            return Finished(step, stage_run.outcome(step))
+            return Finished(step, stage_run.outcome(step, launch.run))
         except Exception as error:  # noqa: BLE001 - `crashed` logs it
             return Finished(step, stage_run.crashed(step, error))
 

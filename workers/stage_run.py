@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import TypeVar
 
 import structlog
 from celery.worker import state
@@ -31,6 +32,8 @@ from workers import chain, processes
 from workers.lease_renewal import lease_renewal
 
 log = structlog.get_logger(__name__)
+
+Of = TypeVar("Of", bound=Outcome)
 
 RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
     Stage.TRANSLATE: translate.run,
@@ -129,7 +132,7 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
     try:
         with lease_renewal().holding(step):
             failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
-            result = outcome(step)
+            result = outcome(step, RUN[step.stage])
         progress = cursor.finish(step, result, () if stopping() else carries)
     except (Unavailable, LeaseLost):
         raise
@@ -172,12 +175,12 @@ def _dropped(job_id: str, stage: Stage) -> None:
         cleanup.delete_late_launch(job_id)
 
 
-def outcome(step: ClaimedStep) -> Outcome:
-    """Run the stage. Fails the job when a worker died at this step PIPELINE_MAX_CLAIMS times."""
+def outcome(step: ClaimedStep, run: Callable[[ClaimedStep], Of]) -> Of | Fail:
+    """Run the stage by its function. Fails the job when a worker died at this step PIPELINE_MAX_CLAIMS times."""
     if trial(step.claim_count, settings().max_claims) is Trial.GIVEN_UP:
         claims = step.claim_count - 1
         return Fail(trail=(), reason=f"The stage {step.stage} was begun {claims} times and its worker ended each time.")
-    result = RUN[step.stage](step)
+    result = run(step)
     failpoints.reach(Point.STAGE_ANSWERED, step.stage, step.name)
     return result
 

@@ -31,7 +31,7 @@ class Point(StrEnum):
     STAGE_ANSWERED = "stage.answered"
     """The plugins or the cluster have answered, no row is written."""
     STAGE_FINISHING = "stage.finishing"
-    """All rows are written, in a transaction that has not committed."""
+    """All rows are written, in a transaction that has not committed; or, where one statement does all, it is not executed."""
     STAGE_FINISHED = "stage.finished"
     """The cursor has moved, the rest of the chain is not on its way."""
     STAGE_CARRIED = "stage.carried"

@@ -19,6 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from pipeline_core.database import log_lines, wakeups
+from pipeline_core.database.prepared import prepare_marked
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
@@ -78,6 +79,7 @@ def make_engine(url: str, **options: Any) -> Engine:
     )
     _ping_when_idle(engine)
     _hide_values(engine)
+    prepare_marked(engine)
     return engine
 
 

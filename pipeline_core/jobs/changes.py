@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -18,13 +18,9 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Insert,
-    Interval,
     Select,
     Table,
-    bindparam,
-    case,
     delete,
-    func,
     insert,
     literal,
     select,
@@ -38,8 +34,6 @@ from pipeline_core.database.rows import Passed
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.jobs import trail_rows
-from pipeline_core.settings import settings
-from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, TrailEntry
 
 _JOB, _STEP, _DOCUMENT = table(Job), table(Step), table(JobDocument)
@@ -81,8 +75,6 @@ class Changes:
     leases: Mapping[str, datetime]
     before: Mapping[str, Mapping[str, Any]]
     removed: list[dict[str, Any]] = field(default_factory=list)
-    moved: list[dict[str, Any]] = field(default_factory=list)
-    documents: list[dict[str, Any]] = field(default_factory=list)
     trail: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     deliveries: list[dict[str, Any]] = field(default_factory=list)
@@ -102,14 +94,6 @@ class Changes:
             session.execute(_DELETE_STEPS, _REMOVED.parameters(self.removed))
             self.removed.clear()
 
-    def move_step(self, job_id: str, stage: Stage, moment: datetime, *, carried: bool) -> None:
-        """Make another stage the job's next step; if it is `carried`, its owner has claimed it."""
-        self.moved.append({"job_id": job_id, "stage": stage, "pending_since": moment, "claim_count": int(carried)})
-
-    def write_document(self, job_id: str, **columns: Any) -> None:
-        """Write these columns of the job's documents; None leaves a column as it is."""
-        self.documents.append({"job_id": job_id, **columns})
-
     def write_trail(self, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:
         """Write the plugin calls of a step."""
         self.trail += trail_rows.rows_of(step, entries)
@@ -119,9 +103,7 @@ class Changes:
         columns, jobs = _changed(self)
         rows = {
             "jobs": jobs,
-            "moved": self.moved,
             "removed": self.removed,
-            "documents": self.documents,
             "trail": self.trail,
             "events": self.events,
             "deliveries": self.deliveries,
@@ -130,10 +112,7 @@ class Changes:
         if not parts:
             return
         statement, passed = _writing(parts, columns)
-        parameters: dict[str, Any] = {
-            "lease": timedelta(seconds=settings().lease_seconds),
-            "wake_after": timedelta(seconds=settings().wake_after_seconds),
-        }
+        parameters: dict[str, Any] = {}
         for name in parts:
             parameters |= passed[name].parameters(rows[name])
         session.execute(statement, parameters)
@@ -195,39 +174,8 @@ def _of_jobs(columns: tuple[str, ...]) -> tuple[CTE, Passed]:
     return update(_JOB).where(_JOB.c.id == passed.column("id")).values(values).cte("of_jobs"), passed
 
 
-def _of_moved_steps() -> tuple[CTE, Passed]:
-    passed = Passed("moved", (_STEP.c[name] for name in ("job_id", "stage", "pending_since", "claim_count")))
-    is_carried = passed.column("claim_count") == 1
-    lease_end = func.now() + bindparam("lease", type_=Interval)
-    moved = (
-        update(_STEP)
-        .where(_STEP.c.job_id == passed.column("job_id"))
-        .values(
-            stage=passed.column("stage"),
-            pending_since=passed.column("pending_since"),
-            claim_count=passed.column("claim_count"),
-            due_at=case((is_carried, lease_end), else_=func.now() + bindparam("wake_after", type_=Interval)),
-            lease_owner=case((is_carried, _STEP.c.lease_owner)),
-            lease_until=case((is_carried, lease_end)),
-            not_before=None,
-            publish_count=0,
-            crash_count=0,
-            unreachable={},
-        )
-    )
-    return moved.cte("of_moved"), passed
-
-
 def _of_removed_steps() -> tuple[CTE, Passed]:
     return _DELETE_STEPS.cte("of_removed"), _REMOVED
-
-
-def _of_documents() -> tuple[CTE, Passed]:
-    names = ("taskset", "factors")
-    passed = Passed("documents", (_DOCUMENT.c[name] for name in ("job_id", *names)))
-    values = {name: func.coalesce(passed.column(name), _DOCUMENT.c[name]) for name in names}
-    changed = update(_DOCUMENT).where(_DOCUMENT.c.job_id == passed.column("job_id")).values(values)
-    return changed.cte("of_documents"), passed
 
 
 def _of_trail() -> tuple[CTE, Passed]:
@@ -269,9 +217,7 @@ _REMOVED = Passed("removed", (_STEP.c.job_id,))
 _DELETE_STEPS = delete(_STEP).where(_STEP.c.job_id == _REMOVED.column("job_id"))
 _EVENTS = _of_events()
 _PARTS: Mapping[str, tuple[CTE, Passed]] = {
-    "moved": _of_moved_steps(),
     "removed": _of_removed_steps(),
-    "documents": _of_documents(),
     "trail": _of_trail(),
     "events": _EVENTS,
     "deliveries": _of_deliveries(_EVENTS[0]),

@@ -19,8 +19,8 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction
 from pipeline_core.database.models import Job, Step, table
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.jobs import leases, lifecycle, rollup
-from pipeline_core.jobs.changes import Changes, locked
+from pipeline_core.jobs import advancing, leases, lifecycle, rollup
+from pipeline_core.jobs.changes import locked
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.names import Stage, after
@@ -28,6 +28,7 @@ from pipeline_core.stages.outcomes import (
     Advance,
     ClaimedStep,
     Crash,
+    Ending,
     Fail,
     Launched,
     NoPlace,
@@ -70,20 +71,23 @@ def progress_of(step: ClaimedStep, outcome: Outcome, plugins: Snapshot) -> Progr
     """How the chain of a job continues after this outcome of its step, with these plugins registered."""
     match outcome:
         case Advance():
-            return Continue(next_of(after(step.stage), plugins, step.kind, step.header))
+            return Continue(_stage_after(step, plugins))
         case Suspend():
             return Parked(step.epoch + 1, (step.stage, *after(step.stage)))
         case _:
             return Done()
 
 
+def _stage_after(step: ClaimedStep, plugins: Snapshot) -> Stage:
+    return next_of(after(step.stage), plugins, step.kind, step.header)
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A claimed step with its outcome. The next stage is claimed too if it is one that its owner `carries` on with."""
+    """A claimed step with its outcome, by which its job does not go on to another stage."""
 
     step: ClaimedStep
-    outcome: Outcome
-    carries: Collection[Stage] = ()
+    outcome: Ending
 
 
 def finish(step: ClaimedStep, outcome: Outcome, carries: Collection[Stage] = ()) -> Progress:
@@ -93,7 +97,9 @@ def finish(step: ClaimedStep, outcome: Outcome, carries: Collection[Stage] = ())
 
     Raises LeaseLost, and writes nothing, when this owner no longer holds the step; Unavailable.
     """
-    (progress,) = _finish([Finished(step, outcome, carries)], wait=True)
+    if isinstance(outcome, Advance):
+        return _advance(step, outcome, carries)
+    (progress,) = _finish([Finished(step, outcome)], wait=True)
     if progress is None:
         raise LeaseLost(step.job_id)
     return progress
@@ -103,6 +109,27 @@ def finish_together(finished: Sequence[Finished]) -> list[Progress | None]:
     """Write these outcomes in one transaction. None stands for a step of which nothing is written, to be finished by itself:
     another transaction has locked it, or its owner no longer holds it. Raises Unavailable."""
     return _finish(finished, wait=False)
+
+
+@again_if_contended
+def _advance(step: ClaimedStep, outcome: Advance, carries: Collection[Stage]) -> Progress:
+    plugins = step.plugins
+    while True:
+        stage = _stage_after(step, plugins)
+        claimed = next_step(step, outcome, stage, plugins) if stage in carries else None
+        failpoints.reach(Point.STAGE_FINISHING, step.stage, step.name)
+        if advancing.write(step, outcome, stage, plugins.version, carried=claimed is not None):
+            return Continue(stage, claimed)
+        # Plugins were registered or removed since the step was claimed, or it is held no longer.
+        plugins = _plugins_now(step)
+
+
+def _plugins_now(step: ClaimedStep) -> Snapshot:
+    """The plugins that are registered now. Raises LeaseLost when the owner no longer holds the step."""
+    with transaction() as session, locked(session, [step], wait=True) as changes:
+        if not changes.holds(step):
+            raise LeaseLost(step.job_id)
+        return changes.plugins
 
 
 @again_if_contended
@@ -117,14 +144,10 @@ def _finish(finished: Sequence[Finished], *, wait: bool) -> list[Progress | None
             step, outcome, job = each.step, each.outcome, changes.jobs[each.step.job_id]
             with structlog.contextvars.bound_contextvars(**log_context(step)):
                 changes.write_trail(step, getattr(outcome, "trail", ()))
-                # Plugins may have been registered or removed since the step was claimed.
-                progress = progress_of(step, outcome, changes.plugins)
-                if isinstance(outcome, Advance) and isinstance(progress, Continue) and progress.stage in each.carries:
-                    progress = Continue(progress.stage, next_step(step, outcome, progress.stage, changes.plugins))
-                _write_outcome(session, changes, job, step, outcome, progress)
+                _write_outcome(session, job, step, outcome)
             if isinstance(outcome, Launched):
                 launched.append(rollup.Observed(job, step.taskset or {}, outcome.observation, step.header))
-            result[step.owner] = progress
+            result[step.owner] = progress_of(step, outcome, changes.plugins)
         if launched:
             rollup.apply(session, launched)
         changes.write(session)
@@ -138,25 +161,21 @@ def log_context(step: ClaimedStep) -> dict[str, Any]:
     return {"job_id": step.job_id, "stage": str(step.stage), "epoch": step.epoch, "request_id": step.request_id}
 
 
-def _write_outcome(
-    session: Session, changes: Changes, job: Job, step: ClaimedStep, outcome: Outcome, progress: Progress
-) -> None:
-    match outcome, progress:
-        case Advance(), Continue(stage, claimed):
-            _advance(changes, job, outcome, stage, carried=claimed is not None)
-        case Suspend(), _:
+def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Ending) -> None:
+    match outcome:
+        case Suspend():
             _suspend(session, job, step, outcome)
-        case Stop(), _:
+        case Stop():
             lifecycle.transition(session, job, JobState.STOPPED, reason=outcome.reason, header=step.header)
-        case Fail(), _:
+        case Fail():
             lifecycle.transition(session, job, JobState.FAILED, reason=outcome.reason, header=step.header)
             if step.stage is Stage.LAUNCH:
                 rollup.stop_replicas(session, job)
-        case Postpone() | Crash(), _:
+        case Postpone() | Crash():
             _postpone(session, job, outcome)
-        case NoPlace(), _:
+        case NoPlace():
             leases.give_back(session, step)
-        case Launched(), _:
+        case Launched():
             _launched(session, job)
 
 
@@ -178,16 +197,6 @@ def next_step(step: ClaimedStep, outcome: Advance, stage: Stage, plugins: Snapsh
         unreachable={},
         trail=(),
     )
-
-
-def _advance(changes: Changes, job: Job, outcome: Advance, stage: Stage, *, carried: bool) -> None:
-    if outcome.taskset is not None or outcome.factors is not None:
-        changes.write_document(job.id, taskset=outcome.taskset, factors=outcome.factors)
-    if outcome.namespace is not None:
-        job.namespace = outcome.namespace
-    job.stage = stage
-    job.reason = ""
-    changes.move_step(job.id, stage, now(), carried=carried)
 
 
 def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) -> None:

@@ -10,7 +10,7 @@ from pipeline_core.clusters.base import ClusterError, ClusterUnavailable, Launch
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
-from pipeline_core.stages.outcomes import ClaimedStep, Fail, Launched, Outcome, Postpone
+from pipeline_core.stages.outcomes import ClaimedStep, Ending, Fail, Launched, Postpone
 
 ENDING_PAUSE = 1.0
 """Seconds until the next launch of a job whose earlier attempt has not ended yet."""
@@ -44,7 +44,7 @@ def pace() -> Pace:
     return Pace()
 
 
-def run(step: ClaimedStep) -> Outcome:
+def run(step: ClaimedStep) -> Ending:
     """Start the job in the cluster, unless it is there already."""
     name = settings().cluster_name
     request = LaunchRequest(step.job_id, step.namespace, step.user_id, step.taskset or {}, step.attempt)

@@ -166,4 +166,6 @@ class NoPlace:
     trail: Sequence[TrailEntry] = ()
 
 
-Outcome = Advance | Suspend | Stop | Fail | Postpone | Crash | NoPlace | Launched
+Ending = Suspend | Stop | Fail | Postpone | Crash | NoPlace | Launched
+"""The outcomes by which a job does not go on to another stage."""
+Outcome = Advance | Ending

@@ -12,6 +12,8 @@ from sqlalchemy import text
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.jobs import control, cursor, leases, trail_rows
+from pipeline_core.jobs.cursor import Continue
+from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, TrailEntry, TrailOutcome
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, submitted
@@ -69,3 +71,35 @@ def test_a_contended_transaction_is_retried_as_a_whole() -> None:
         list(pool.map(touch, (first, second), (second, first)))
     assert (job_of(first).retried, job_of(second).retried) == (2, 2)
     assert len(tries) == 3
+
+
+def test_a_job_goes_on_although_its_lease_was_renewed_while_its_outcome_waited() -> None:
+    job_id = submitted()
+    claim = claimed(job_id)
+    entry = TrailEntry(plugin_key="TemplateTranslator.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
+    with ThreadPoolExecutor(1) as pool:
+        with transaction() as session:
+            session.execute(text("UPDATE steps SET due_at = due_at + '1 s' WHERE job_id = :id"), {"id": job_id})
+            finished = pool.submit(cursor.finish, claim, Advance(trail=[entry]))
+            wait_for(somebody_waits_for_a_lock, "the outcome to wait for the step")
+        assert finished.result(20) == Continue(Stage.LAUNCH)
+    assert job_of(job_id).stage == "launch"
+    with transaction() as session:
+        assert trail_rows.read(session, job_id, Stage.TRANSLATE) == (entry,)
+
+
+def test_nothing_of_an_outcome_is_written_when_the_job_is_stopped_while_it_waits() -> None:
+    job_id = submitted()
+    claim = claimed(job_id)
+    entry = TrailEntry(plugin_key="TemplateTranslator.a.b", outcome=TrailOutcome.ANSWERED, started_at=now())
+    with ThreadPoolExecutor(1) as pool:
+        with transaction() as session:
+            session.execute(text("UPDATE jobs SET epoch = epoch + 1 WHERE id = :id"), {"id": job_id})
+            session.execute(text("DELETE FROM steps WHERE job_id = :id"), {"id": job_id})
+            finished = pool.submit(cursor.finish, claim, Advance(trail=[entry], namespace="other"))
+            wait_for(somebody_waits_for_a_lock, "the outcome to wait for the job")
+        with pytest.raises(LeaseLost):
+            finished.result(20)
+    assert job_of(job_id).namespace == claim.namespace
+    with transaction() as session:
+        assert trail_rows.read(session, job_id, Stage.TRANSLATE) == ()

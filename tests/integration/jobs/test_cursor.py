@@ -26,6 +26,7 @@ from pipeline_core.jobs.claims import AlreadyAdvanced, NotOwner
 from pipeline_core.jobs.cursor import Continue, Done, Finished, Parked
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.jobs.submission import submit
+from pipeline_core.plugins.types import PluginType
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from pipeline_core.stages import launch
@@ -178,7 +179,7 @@ def test_a_worker_that_carries_on_holds_the_next_step_as_if_it_had_claimed_it() 
     assert replace(read, owner=carried.owner, claim_count=1) == carried
     assert read.claim_count == 2
     with pytest.raises(LeaseLost):
-        cursor.finish(carried, Advance())
+        cursor.finish(carried, launch.run(carried))
 
 
 def test_a_stage_that_the_worker_does_not_serve_is_left_to_others() -> None:
@@ -291,6 +292,31 @@ def subscriber() -> Iterator[str]:
         registry.delete(session, "outcomes", ADMIN)
 
 
+def test_a_plugin_that_is_registered_while_a_stage_runs_is_not_passed_over() -> None:
+    claim = claimed(submitted())
+    body = FeatureBody().read(
+        {
+            "name": "late",
+            "author": "platform",
+            "enabled": True,
+            "plugins": [{"pluginType": "AccessGate", "callAddress": "http://localhost:1/gate"}],
+        }
+    )
+    with transaction() as session:
+        registry.register(session, body, ADMIN)
+    try:
+        progress = cursor.finish(claim, Advance(taskset=taskset()), [Stage.GATES])
+        assert isinstance(progress, Continue)
+        assert progress.stage is Stage.GATES
+        assert progress.claimed is not None
+        assert [
+            plugin.feature for plugin in progress.claimed.plugins.matching(PluginType.ACCESS_GATE, claim.header)
+        ] == ["late"]
+    finally:
+        with transaction() as session:
+            registry.delete(session, "late", ADMIN)
+
+
 def test_every_outcome_is_written_with_its_plugin_calls_its_event_and_its_deliveries(subscriber: str) -> None:
     entry = TrailEntry(
         plugin_key="AccessGate.quota.platform",
@@ -307,13 +333,12 @@ def test_every_outcome_is_written_with_its_plugin_calls_its_event_and_its_delive
         Fail(trail=[entry, entry], reason="no"),
         Postpone(trail=[entry], reason="later", seconds=60),
         Crash(reason="later", seconds=60),
-        Advance(trail=[entry], taskset=taskset(), factors={"p": [{"topic": "p", "advice": 1}]}, namespace="default"),
     )
     steps = [claimed(submitted(), owner=f"w{number}") for number in range(len(outcomes))]
     progress = cursor.finish_together([*map(Finished, steps, outcomes)])
     assert None not in progress
     after = [job_of(step.job_id).state for step in steps]
-    assert after == ["suspended", "stopped", "failed", "waiting", "waiting", "waiting"]
+    assert after == ["suspended", "stopped", "failed", "waiting", "waiting"]
     with transaction() as session:
         for step, outcome in zip(steps, outcomes, strict=True):
             trail = trail_rows.read(session, step.job_id, Stage.TRANSLATE)
