@@ -68,6 +68,12 @@ def success(payload: Any = None) -> Response:
     return _response(body, 200)
 
 
+def success_of_json(payload: str) -> Response:
+    """The response to a request that succeeded, with a payload that is JSON already."""
+    head = _DUMP({"code": Code.OPERATION_SUCCEEDED, "msg": SUCCESS})[:-1]
+    return Response(f'{head},"payload":{payload}}}'.encode("utf-8", "replace"), 200, mimetype="application/json")
+
+
 def failure(error: Exception) -> Response:
     """The response to a request that failed. Unexpected errors are logged, and their text is not sent."""
     if isinstance(error, PipelineError):

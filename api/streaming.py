@@ -28,9 +28,9 @@ IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 3
 
 
 class StreamSlots:
-    """How many streams of one kind a process sends at a time. One user has at most half of them.
+    """How many streams, or other answers that take long, a process has at a time, of one kind. One user has at most half of them.
 
-    A stream holds a thread for as long as its client reads.
+    Each holds a thread until it has ended.
     """
 
     def __init__(self, kind: str, slots: int) -> None:
@@ -45,12 +45,12 @@ class StreamSlots:
         with self._lock:
             if self._taken.total() >= self._slots:
                 raise Unavailable(
-                    f"This process serves {self._slots} log {self._kind} already; try again later.",
+                    f"This process serves {self._slots} {self._kind} already; try again later.",
                     retry_after=BUSY_SECONDS,
                 )
             if self._taken[user] >= share:
                 raise Unavailable(
-                    f'This process serves {share} log {self._kind} of "{user}" already, which is half of all; try again later.',
+                    f'This process serves {share} {self._kind} of "{user}" already, which is half of all; try again later.',
                     retry_after=BUSY_SECONDS,
                 )
             self._taken[user] += 1
@@ -92,25 +92,25 @@ def _text(first: str | None, rest: Iterator[str], connection: ClientConnection) 
 
 @part
 def _follower_slots() -> StreamSlots:
-    return StreamSlots("followers", settings().log_followers)
+    return StreamSlots("log followers", settings().log_followers)
 
 
 @part
 def _reader_slots() -> StreamSlots:
-    return StreamSlots("readers", settings().log_followers)
+    return StreamSlots("log readers", settings().log_followers)
 
 
 class ClientConnection:
-    """The connection that a request came by, for a streamed answer. `closed` is always false where the WSGI server does not
-    expose it.
+    """The connection that a request came by, for an answer that is streamed, or only waited for. `closed` is always false where
+    the WSGI server does not expose it.
 
     A client whose machine vanished without closing the connection is noticed by TCP keep-alive, after 25 s.
     """
 
-    def __init__(self, environ: Mapping[str, Any]) -> None:
+    def __init__(self, environ: Mapping[str, Any], *, streamed: bool = True) -> None:
         self._poll = select.poll()
         connection = next((environ[name] for name in CONNECTION_KEYS if name in environ), None)
-        if isinstance(connection, ClientSocket):
+        if streamed and isinstance(connection, ClientSocket):
             connection.stream()
         if connection is not None:
             self._poll.register(connection, select.POLLRDHUP)

@@ -95,10 +95,10 @@ def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | Non
 @click.option("--bind", default="127.0.0.1:8080", show_default=True, help="HOST:PORT to listen on.")
 def api(bind: str) -> None:
     """Run the REST API."""
-    followers = _checked_settings().log_followers
+    checked = _checked_settings()
     _check_cluster()
     _check_password()
-    _become(processes.api(bind, log_followers=followers))
+    _become(processes.api(bind, log_followers=checked.log_followers, event_waiters=checked.event_waiters))
 
 
 @click.command()

@@ -249,6 +249,12 @@ class ApiSettings:
         "Log followers that one API process serves at a time, and as many other readers of logs; one user gets at most half.",
         unit="followers",
     )
+    event_waiters: int = _setting(
+        _integer,
+        128,
+        "Readers of the feed that wait in one API process at a time for what comes next; one token's owner gets at most half.",
+        unit="readers",
+    )
     api_connections: int = _setting(
         _integer,
         500,

@@ -65,6 +65,7 @@ class ProcessPlan:
             argv=processes.api(
                 f"fd://{self.listener}",
                 log_followers=settings().log_followers,
+                event_waiters=settings().event_waiters,
                 grace_seconds=GUNICORN_GRACE_SECONDS,
             ),
             env=self.environment,

@@ -52,7 +52,8 @@ MOST_STAGE_WORKERS = 4
 
 API_WORKERS = 2
 API_THREADS = 8
-"""Threads of each API process for requests; those that stream logs to followers and other readers are additional."""
+"""Threads of each API process for requests; those that stream logs to followers and other readers, and those that wait for
+events, are additional."""
 KEEP_ALIVE_SECONDS = 75
 """How long the API keeps a connection open for another request: longer than the 60 s for which common proxies do."""
 
@@ -80,12 +81,13 @@ def worker(kind: str, *, name: str = "", queues: Sequence[str] = (), concurrency
     )  # fmt: skip
 
 
-def api(bind: str, *, log_followers: int, grace_seconds: int = 30) -> list[str]:
+def api(bind: str, *, log_followers: int, event_waiters: int, grace_seconds: int = 30) -> list[str]:
     """The command of the API. `bind` is an address (`HOST:PORT`) or an inherited socket (`fd://NUMBER`)."""
     return python(
         "gunicorn", f"--bind={bind}", f"--workers={API_WORKERS}", "--preload",
         "--worker-class=api.server.worker.BufferingWorker", f"--keep-alive={KEEP_ALIVE_SECONDS}",
-        f"--threads={API_THREADS + 2 * log_followers}", f"--graceful-timeout={grace_seconds}", "--no-control-socket",
+        f"--threads={API_THREADS + 2 * log_followers + event_waiters}", f"--graceful-timeout={grace_seconds}",
+        "--no-control-socket",
         # The worker's sockets do not block, and sendfile takes none that do not.
         "--no-sendfile",
         # Else a client on this machine could send SCRIPT_NAME and PATH_INFO as headers, and be routed by them.

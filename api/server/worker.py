@@ -17,6 +17,7 @@ from api.server.client_socket import ClientSocket
 from api.server.connections import Connections, Limits
 from api.server.request_reader import READ_BYTES, Phase, RequestReader
 from pipeline_core.common.client_network import client_network
+from pipeline_core.jobs.feed_tail import feed_tail
 from pipeline_core.settings import ApiSettings, settings
 
 RECEIVE_BYTES = 65536
@@ -112,7 +113,9 @@ class BufferingWorker(ThreadWorker):
                     self._close(connection)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """Let no client hold up the stop: requests that are not received whole by then are dropped."""
+        """Let no client hold up the stop: who waits for events is answered, and requests that are not received whole by then are
+        dropped."""
+        feed_tail().close()
         for connection in self.connections.waiting():
             connection.deadline = min(connection.deadline, deadline)
 

@@ -20,6 +20,7 @@ from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, 
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.hooks.deliveries import ALERTS, alert_receiver, can_start
+from pipeline_core.hooks.feed_changes import noting
 from pipeline_core.hooks.places import Subscriber
 from pipeline_core.hooks.sending import ClaimedDelivery, DeliveryResult, event_body
 from pipeline_core.plugins.packet import Endpoint
@@ -57,14 +58,16 @@ _CLAIM = (
     .order_by(_CLAIMED.c.next_at)
 )
 _WRITE: TextClause = text(
-    "UPDATE deliveries SET status = new.status, last_answer = coalesce(new.answer, deliveries.last_answer),"
+    "WITH written AS (UPDATE deliveries SET status = new.status, last_answer = coalesce(new.answer, deliveries.last_answer),"
     " next_at = new.next_at, finished_at = CASE WHEN new.status <> 'waiting' THEN CAST(:moment AS timestamptz) END,"
     " attempts = new.attempts, lease_owner = NULL, lease_until = NULL"
     " FROM unnest(CAST(:id AS text[]), CAST(:owner AS text[]), CAST(:status AS text[]), CAST(:answer AS text[]),"
     " CAST(:next_at AS timestamptz[]), CAST(:attempts AS integer[]))"
     " AS new (id, owner, status, answer, next_at, attempts)"
     ' WHERE deliveries.id = new.id COLLATE "C" AND deliveries.lease_owner = new.owner'
-    " RETURNING deliveries.id, deliveries.status"
+    " RETURNING deliveries.*),"
+    f" noted AS ({noting('written')} WHERE written.status <> 'waiting')"
+    " SELECT id, status FROM written"
 )
 MAX_ANSWER = 500
 """Characters of a subscriber's answer that are stored."""

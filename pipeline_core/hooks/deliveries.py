@@ -21,6 +21,7 @@ from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Job, Plugin, RunRow, table
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
+from pipeline_core.hooks import feed_changes
 from pipeline_core.plugins.guard import Circuit, circuit
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import PluginType
@@ -139,23 +140,23 @@ def give_up() -> int:
     over = Delivery.give_up_at < func.now()
     gone = and_(Delivery.plugin_key != ALERTS, ~exists().where(Plugin.key == Delivery.plugin_key))
     with transaction() as session:
-        return len(
-            session.execute(
-                update(Delivery)
-                .where(
-                    Delivery.status == DeliveryStatus.WAITING,
-                    or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
-                    or_(over, gone),
-                )
-                .values(
-                    status=case((gone, DeliveryStatus.DROPPED), else_=DeliveryStatus.EXHAUSTED),
-                    finished_at=func.now(),
-                    lease_owner=None,
-                    lease_until=None,
-                )
-                .returning(Delivery.id)
-            ).all()
-        )
+        ended = session.scalars(
+            update(Delivery)
+            .where(
+                Delivery.status == DeliveryStatus.WAITING,
+                or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
+                or_(over, gone),
+            )
+            .values(
+                status=case((gone, DeliveryStatus.DROPPED), else_=DeliveryStatus.EXHAUSTED),
+                finished_at=func.now(),
+                lease_owner=None,
+                lease_until=None,
+            )
+            .returning(Delivery.id)
+        ).all()
+        feed_changes.note(session, ended, now())
+    return len(ended)
 
 
 def view(delivery: Delivery, state: str) -> dict[str, Any]:
@@ -265,7 +266,7 @@ def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
 
 def _send_again(session: Session, which: ColumnElement[bool]) -> int:
     moment = now()
-    subscribers = session.scalars(
+    waiting = session.execute(
         update(Delivery)
         .where(which, Delivery.status.in_(REDELIVERABLE))
         .values(
@@ -274,8 +275,9 @@ def _send_again(session: Session, which: ColumnElement[bool]) -> int:
             give_up_at=moment + timedelta(seconds=settings().hook_give_up_seconds),
             finished_at=None,
         )
-        .returning(Delivery.plugin_key)
+        .returning(Delivery.id, Delivery.plugin_key)
     ).all()
-    for subscriber in set(subscribers):
+    feed_changes.note(session, [delivery.id for delivery in waiting], moment)
+    for subscriber in {delivery.plugin_key for delivery in waiting}:
         wakeups.after_commit(session, wakeups.DeliveriesDue(subscriber))
-    return len(subscribers)
+    return len(waiting)

@@ -13,6 +13,7 @@ from sqlalchemy import (
     JSON,
     Boolean,
     ColumnElement,
+    DateTime,
     Interval,
     Text,
     bindparam,
@@ -29,15 +30,16 @@ from sqlalchemy import (
 from pipeline_core.common.clock import now
 from pipeline_core.database import connected
 from pipeline_core.database.engine import to_json
-from pipeline_core.database.models import Job, JobDocument, Registry, Step, TrailRow, table
+from pipeline_core.database.models import FeedChange, FeedKind, Job, JobDocument, Registry, Step, TrailRow, table
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.database.rows import Passed
-from pipeline_core.jobs import trail_rows
+from pipeline_core.jobs import feed_changes, trail_rows
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep
 
 _JOB, _STEP, _DOCUMENT, _TRAIL = table(Job), table(Step), table(JobDocument), table(TrailRow)
+_FEED = table(FeedChange)
 
 
 def write(step: ClaimedStep, outcome: Advance, stage: Stage, registry_version: int, *, carried: bool) -> bool:
@@ -69,7 +71,7 @@ def write(step: ClaimedStep, outcome: Advance, stage: Stage, registry_version: i
 def _held() -> CTE:
     version = select(table(Registry).c.version).scalar_subquery()
     return (
-        select(_JOB.c.id)
+        select(*(_JOB.c[name] for name in ("id", "run_id", "name", "kind", "user_id", "namespace")))
         .join(_STEP, _STEP.c.job_id == _JOB.c.id)
         .where(
             _JOB.c.id == bindparam("of_job"),
@@ -103,8 +105,7 @@ def _moved(held: CTE) -> CTE:
 
 
 def _of_jobs(held: CTE) -> CTE:
-    namespace = func.coalesce(cast(bindparam("new_namespace"), Text), _JOB.c.namespace)
-    values = {"stage": bindparam("next_stage"), "reason": "", "namespace": namespace}
+    values = {"stage": bindparam("next_stage"), "reason": "", "namespace": _namespace(_JOB.c.namespace)}
     return update(_JOB).where(_JOB.c.id == held.c.id).values(values).cte("of_jobs")
 
 
@@ -127,9 +128,29 @@ def _of_trail(held: CTE) -> CTE:
     return insert(_TRAIL).from_select([*values], chosen, include_defaults=False).cte("of_trail")
 
 
+def _of_feed_changes(held: CTE) -> CTE:
+    stage = cast(bindparam("next_stage"), Text)
+    shown = feed_changes.shown_of_stage(held.c, stage, literal_column("''"), _namespace(held.c.namespace))
+    named: list[ColumnElement[Any]] = []
+    for name, value in shown.items():
+        named += (literal_column(f"'{name}'"), value)
+    values = {
+        "kind": literal_column(f"'{FeedKind.STAGE}'"),
+        "user_id": held.c.user_id,
+        "creator": literal_column("''"),
+        "document": func.json_build_object(*named),
+        "occurred_at": cast(bindparam("moment"), DateTime(timezone=True)),
+    }
+    return insert(_FEED).from_select([*values], select(*values.values()), include_defaults=False).cte("of_feed_changes")
+
+
+def _namespace(present: ColumnElement[str]) -> ColumnElement[str]:
+    return func.coalesce(cast(bindparam("new_namespace"), Text), present)
+
+
 def _advancing() -> Prepared:
     held = _held()
-    written = (_moved(held), _of_jobs(held), _of_documents(held), _of_trail(held))
+    written = (_moved(held), _of_jobs(held), _of_documents(held), _of_trail(held), _of_feed_changes(held))
     return Prepared(select(func.count()).select_from(held).add_cte(*written))
 
 

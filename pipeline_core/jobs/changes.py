@@ -29,7 +29,17 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from pipeline_core.database.models import Delivery, Event, Job, JobDocument, Registry, Step, TrailRow, table
+from pipeline_core.database.models import (
+    Delivery,
+    Event,
+    FeedChange,
+    Job,
+    JobDocument,
+    Registry,
+    Step,
+    TrailRow,
+    table,
+)
 from pipeline_core.database.rows import Passed
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
@@ -37,7 +47,7 @@ from pipeline_core.jobs import trail_rows
 from pipeline_core.stages.outcomes import ClaimedStep, TrailEntry
 
 _JOB, _STEP, _DOCUMENT = table(Job), table(Step), table(JobDocument)
-_EVENT, _DELIVERY, _TRAIL = table(Event), table(Delivery), table(TrailRow)
+_EVENT, _DELIVERY, _TRAIL, _FEED = table(Event), table(Delivery), table(TrailRow), table(FeedChange)
 
 _NOTED = "job changes"
 
@@ -76,6 +86,7 @@ class Changes:
     before: Mapping[str, Mapping[str, Any]]
     removed: list[dict[str, Any]] = field(default_factory=list)
     trail: list[dict[str, Any]] = field(default_factory=list)
+    feed: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     deliveries: list[dict[str, Any]] = field(default_factory=list)
 
@@ -105,6 +116,7 @@ class Changes:
             "jobs": jobs,
             "removed": self.removed,
             "trail": self.trail,
+            "feed": self.feed,
             "events": self.events,
             "deliveries": self.deliveries,
         }
@@ -183,6 +195,12 @@ def _of_trail() -> tuple[CTE, Passed]:
     return _inserted(_TRAIL, _all_of(passed, trail_rows.COLUMNS), passed.rows).cte("of_entries"), passed
 
 
+def _of_feed_changes() -> tuple[CTE, Passed]:
+    names = ("kind", "user_id", "document", "occurred_at")
+    passed = Passed("noted", (_FEED.c[name] for name in names))
+    return _inserted(_FEED, _all_of(passed, names), passed.rows).cte("of_feed_changes"), passed
+
+
 def _of_events() -> tuple[CTE, Passed]:
     names = ("job_id", "sequence", "state", "previous_state", "reason", "actor", "occurred_at")
     passed = Passed("happened", (_EVENT.c[name] for name in names))
@@ -219,6 +237,7 @@ _EVENTS = _of_events()
 _PARTS: Mapping[str, tuple[CTE, Passed]] = {
     "removed": _of_removed_steps(),
     "trail": _of_trail(),
+    "feed": _of_feed_changes(),
     "events": _EVENTS,
     "deliveries": _of_deliveries(_EVENTS[0]),
 }

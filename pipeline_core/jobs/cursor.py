@@ -19,7 +19,7 @@ from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction
 from pipeline_core.database.models import Job, Step, table
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.jobs import advancing, leases, lifecycle, rollup
+from pipeline_core.jobs import advancing, feed_changes, leases, lifecycle, rollup
 from pipeline_core.jobs.changes import locked
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.stages.choice import next_of
@@ -211,7 +211,9 @@ def _suspend(session: Session, job: Job, step: ClaimedStep, outcome: Suspend) ->
 
 
 def _postpone(session: Session, job: Job, outcome: Postpone | Crash) -> None:
-    job.reason = outcome.reason
+    if job.reason != outcome.reason:
+        job.reason = outcome.reason
+        feed_changes.note_stage(session, job, now())
     again = {"reason": outcome.reason, "stage": str(job.stage), "seconds": outcome.seconds}
     log_lines.note(session, "stage postponed", job_id=job.id, request_id=job.request_id, **again)
     due = now() + timedelta(seconds=outcome.seconds)
@@ -236,6 +238,7 @@ def _launched(session: Session, job: Job) -> None:
     job.stage = Stage.CLUSTER
     job.reason = ""
     job.last_observed_at = now()
+    feed_changes.note_stage(session, job, job.last_observed_at)
     if job.attempt:
         rollup.delete_earlier_replicas(session, job)
     log_lines.note(session, "job launched", job_id=job.id, request_id=job.request_id, attempt=job.attempt)

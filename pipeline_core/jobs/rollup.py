@@ -18,7 +18,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction, wakeups
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
-from pipeline_core.jobs import lifecycle, replicas
+from pipeline_core.jobs import feed_changes, lifecycle, replicas
 from pipeline_core.jobs.replicas import KnownReplicas, Reports
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -324,6 +324,7 @@ def _enqueue_next_attempt(session: Session, job: Job, document: Mapping[str, Any
     job.reason = f"Attempt {job.attempt} failed ({reason}); the next one begins after {delay:g} s."
     log_lines.note(session, "job attempt failed", job_id=job.id, request_id=job.request_id, reason=job.reason)
     stop_replicas(session, job)
+    feed_changes.note_stage(session, job, now())
     lifecycle.enqueue_step(session, job, Stage.LAUNCH, now(), delay=delay)
 
 

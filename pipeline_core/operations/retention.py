@@ -1,4 +1,5 @@
-"""Retention: delete jobs, runs, logs, keys and sessions older than the settings say. The audit log is never deleted."""
+"""Retention: delete jobs, runs, logs, keys, sessions and changes in the feed that are older than the settings say. The audit log
+is never deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from pipeline_core.clusters.factory import cluster
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id, new_run_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Delivery, DeliveryStatus, FlowRow, IdempotencyKey, Job, RunRow
+from pipeline_core.database.models import (
+    Cleanup,
+    Delivery,
+    DeliveryStatus,
+    FeedChange,
+    FlowRow,
+    IdempotencyKey,
+    Job,
+    RunRow,
+)
 from pipeline_core.flows.states import Trigger
 from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
@@ -23,8 +33,8 @@ IDEMPOTENCY_KEY_HOURS = 24
 
 
 def enforce(limit: int) -> int:
-    """Delete expired jobs, runs, logs, keys and browser sessions, at most `limit` of each. Returns how many. Raises Unavailable,
-    ClusterUnavailable.
+    """Delete expired jobs, runs, logs, keys, browser sessions and changes in the feed, at most `limit` of each. Returns how many.
+    Raises Unavailable, ClusterUnavailable.
 
     What the cluster keeps of the jobs is deleted before their rows: after a failure the rows are found again.
     """
@@ -38,7 +48,7 @@ def enforce(limit: int) -> int:
     if jobs:
         cluster().prune(jobs)
         delete_jobs(jobs)
-    runs = delete_runs(before, limit) if kept_days else 0
+    runs = delete_runs(before, limit) + delete_feed_changes(before, limit) if kept_days else 0
     log_days = settings().log_days
     logs = delete_logs(moment - timedelta(days=log_days), limit) if log_days else 0
     return keys + len(jobs) + runs + logs
@@ -98,6 +108,18 @@ def delete_runs(before: datetime, limit: int) -> int:
         session.execute(delete(Delivery).where(Delivery.subject_id.in_(runs)))
         session.execute(delete(RunRow).where(RunRow.id.in_(runs)))
     return len(runs)
+
+
+def delete_feed_changes(before: datetime, limit: int) -> int:
+    """Delete what is in the feed beside events and happened before then. Returns how many."""
+    oldest = select(FeedChange.id).order_by(FeedChange.id).limit(limit)
+    with transaction() as session:
+        gone = session.execute(
+            delete(FeedChange)
+            .where(FeedChange.id.in_(oldest), FeedChange.occurred_at < before)
+            .returning(FeedChange.id)
+        )
+        return len(gone.all())
 
 
 def _keep_points(session: Session, runs: Sequence[str]) -> None:

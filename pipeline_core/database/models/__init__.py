@@ -2,7 +2,7 @@
 
 from pipeline_core.database.models.audit import AuditEntry
 from pipeline_core.database.models.base import Base, table
-from pipeline_core.database.models.events import POSITIONS, Delivery, DeliveryStatus, Event
+from pipeline_core.database.models.events import POSITIONS, Delivery, DeliveryStatus, Event, FeedChange, FeedKind
 from pipeline_core.database.models.features import Feature, Plugin, Registry
 from pipeline_core.database.models.flows import (
     Backfill,
@@ -44,6 +44,8 @@ __all__ = [
     "DeliveryStatus",
     "Event",
     "Feature",
+    "FeedChange",
+    "FeedKind",
     "FlowRow",
     "Heartbeat",
     "IdempotencyKey",

@@ -1,4 +1,5 @@
-"""Events: every change of a job's state; and deliveries: each event, and each alert, for each subscriber."""
+"""Events: every change of a job's state; what else is in the feed; and deliveries: each event, and each alert, for each
+subscriber."""
 
 from __future__ import annotations
 
@@ -19,6 +20,15 @@ class DeliveryStatus(StrEnum):
     EXCEPTION = "exception"
     EXHAUSTED = "exhausted"
     DROPPED = "dropped"
+
+
+class FeedKind(StrEnum):
+    """What an entry of the feed is about: an event (the state of a job), or a `FeedChange`."""
+
+    STATE = "state"
+    STAGE = "stage"
+    RUN = "run"
+    DELIVERY = "delivery"
 
 
 POSITIONS = Sequence("event_positions", metadata=Base.metadata)
@@ -48,6 +58,29 @@ class Event(Base):
         # Partial: events without a position are found by the other index.
         Index("ix_events_position", "position", unique=True, postgresql_where=text("position IS NOT NULL")),
         Index("ix_events_unplaced", "id", postgresql_where=text("position IS NULL")),
+    )
+
+
+class FeedChange(Base):
+    """A change that is in the feed beside the events: of a job's stage, of a run, or of a delivery's status.
+
+    `id` is of the sequence of the events' IDs, so that both have one order. `document` is what the feed shows. Those who see only
+    what is their own see it if they are its `user_id` or its `creator`.
+    """
+
+    __tablename__ = "feed_changes"
+
+    id: Mapped[Serial] = mapped_column(server_default=text("nextval('events_id_seq')"), autoincrement=False)
+    kind: Mapped[str]
+    user_id: Mapped[str]
+    creator: Mapped[str] = mapped_column(default="")
+    document: Mapped[Document]
+    occurred_at: Mapped[Timestamp]
+    position: Mapped[int | None] = mapped_column(BigInteger)
+
+    __table_args__ = (
+        Index("ix_feed_changes_position", "position", unique=True, postgresql_where=text("position IS NOT NULL")),
+        Index("ix_feed_changes_unplaced", "id", postgresql_where=text("position IS NULL")),
     )
 
 

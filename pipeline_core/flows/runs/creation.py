@@ -94,7 +94,7 @@ def create(
         who = actor or Actor(name=runner, request_id=request_id)
         after = {"flow": flow.document_key, "trigger": trigger, "task": task, "variables": sorted(given)}
         audit.record(session, who, audit.Action.RUN_START, run.id, reason=reason, after=after)
-    repository.record_alert(session, run, definition, moment)
+    repository.record_start(session, run, definition, moment)
     if wake:
         wakeups.after_commit(session, wakeups.FlowDue(flow.id))
     return run.id

@@ -10,6 +10,8 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_, update
@@ -18,7 +20,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import RunRow, TaskAttempt, TaskRunRow, table
+from pipeline_core.database.models import FeedChange, FeedKind, RunRow, TaskAttempt, TaskRunRow, table
 from pipeline_core.errors import NotFound
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import run_definition, state_machine
@@ -50,6 +52,10 @@ _WRITE: TextClause = text(
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
 _INSERT_ATTEMPT = insert(_ATTEMPT)
+_INSERT_FEED = insert(table(FeedChange))
+MAX_FEED_TASKS = 100
+"""How many of the tasks that have changed together an entry of the feed names."""
+
 _STARTED = (RunState.RUNNING, RunState.SUCCEEDED, RunState.FAILED)
 """States of runs that have started. A run without jobs succeeds in the moment when it starts."""
 _NOT_ENDED = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
@@ -130,21 +136,31 @@ def apply_events(
     after, commands = state_machine.advance(before, *events)
     if after is before:
         return False
-    _write_tasks(session, run, before, after, jobs or {}, moment)
+    changed = _write_tasks(session, run, before, after, jobs or {}, moment)
     _write_attempts(session, run, commands, moment)
     # Random, so that the entry of a transaction that does not commit is never found in the cache.
     run.tasks_version = secrets.token_hex(8)
     _cache().put(run.id, (run.tasks_version, after), len(after.tasks))
-    change_state(session, run, after.state, moment, reason=after.reason)
+    change_state(session, run, after.state, moment, reason=after.reason, changed=changed)
     return True
 
 
 def change_state(
-    session: Session, run: RunRow, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
+    session: Session,
+    run: RunRow,
+    state: RunState,
+    moment: datetime,
+    *,
+    reason: str,
+    blocked_by: str = "",
+    changed: Mapping[str, TaskRun] = MappingProxyType({}),
 ) -> None:
     """Write the state of a locked run: the only place where it changes. When it has ended, waiting runs may start, and so may one
-    that waits again."""
+    that waits again. The feed is given it with the tasks that have `changed`, by key."""
     previous = RunState(run.state)
+    if changed or (state, reason, blocked_by) != (previous, run.reason, run.blocked_by):
+        flow = run_definition.definition(session, run.id).flow
+        session.execute(_INSERT_FEED, feed_change(run, flow, state, moment, reason, previous=previous, changed=changed))
     run.reason, run.blocked_by = reason, blocked_by
     if state is previous:
         return
@@ -157,8 +173,49 @@ def change_state(
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
 
 
+def record_start(session: Session, run: RunRow, flow: Flow, moment: datetime) -> None:
+    """Put a new run into the feed, and enqueue the alert of its state."""
+    session.execute(_INSERT_FEED, feed_change(run, flow, RunState(run.state), moment, run.reason))
+    record_alert(session, run, flow, moment)
+
+
+def feed_change(
+    run: RunRow,
+    flow: Flow,
+    state: RunState,
+    moment: datetime,
+    reason: str,
+    *,
+    previous: str = "",
+    changed: Mapping[str, TaskRun] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The row that says in which state a run is, with the first MAX_FEED_TASKS of the tasks that have changed."""
+    tasks = [
+        {"name": flow.tasks[key].name, "state": str(task.state), "attempt": task.attempt}
+        for key, task in islice(changed.items(), MAX_FEED_TASKS)
+    ]
+    return {
+        "kind": FeedKind.RUN,
+        "user_id": run.runner,
+        "creator": run.creator,
+        "occurred_at": moment,
+        "document": {
+            "jobID": None,
+            "runID": run.id,
+            "flow": flow.name,
+            "trigger": str(run.trigger),
+            "state": str(state),
+            "previousState": str(previous),
+            "reason": reason,
+            "userID": run.runner,
+            "tasks": tasks,
+            "tasksChanged": len(changed),
+        },
+    }
+
+
 def record_alert(session: Session, run: RunRow, flow: Flow, moment: datetime) -> None:
-    """Enqueue the alert of the run's state, if the flow asks for it. Called by every transaction that changes the state."""
+    """Enqueue the alert of the run's state, if the flow asks for it."""
     if RunState(run.state) in flow.alert_states:
         deliveries.enqueue_alert(session, run.id, run.state, alert_body(run, flow, settings().public_url), moment)
 
@@ -183,15 +240,16 @@ def alert_body(run: RunRow, flow: Flow, public_url: str) -> dict[str, Any]:
 
 def _write_tasks(
     session: Session, run: RunRow, before: Run, after: Run, jobs: Mapping[str, JobDetails], moment: datetime
-) -> None:
-    rows = [
-        _row(key, before.tasks[key], task, jobs.get(key, JobDetails()), moment)
-        for key, task in after.tasks.items()
-        if task is not before.tasks[key] and task != before.tasks[key]
-    ]
+) -> dict[str, TaskRun]:
+    """Write the tasks that have changed. Returns them by key."""
+    changed = {
+        key: task for key, task in after.tasks.items() if task is not before.tasks[key] and task != before.tasks[key]
+    }
+    rows = [_row(key, before.tasks[key], task, jobs.get(key, JobDetails()), moment) for key, task in changed.items()]
     if rows:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         session.execute(_WRITE, {"run_id": run.id, **columns})
+    return changed
 
 
 def _row(key: str, before: TaskRun, after: TaskRun, job: JobDetails, moment: datetime) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings
 
 EMPTIED = (
-    "flows, template_revisions, jobs, tokens, features, plugins, audit, deliveries, idempotency_keys, admin_password"
+    "flows, template_revisions, jobs, tokens, features, plugins, audit, deliveries, feed_changes, idempotency_keys, "
+    "admin_password"
 )
 
 

@@ -59,6 +59,7 @@ NEEDS = {
     ("GET", "/v1/templates/t"): "read_job",
     ("DELETE", "/v1/templates/t"): "write_feature",
     ("POST", "/v1/features"): "write_feature",
+    ("POST", "/v1/features/what-if"): "read_job",
     ("DELETE", "/v1/features/f"): "write_feature",
     ("PUT", "/v1/features/turn-on/f"): "write_feature",
     ("PUT", "/v1/features/turn-off/f"): "write_feature",

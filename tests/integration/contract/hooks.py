@@ -101,6 +101,11 @@ def _list(case: Case) -> None:
     case.query = {name: value for name, value in (case.query or {}).items() if name != "cursor"}
 
 
+def _feed(case: Case) -> None:
+    """Nothing comes while it waits."""
+    case.query = {name: "1" if name == "wait" else value for name, value in (case.query or {}).items()}
+
+
 def _entry(case: Case) -> None:
     """What stands in a flow has grammars of its own, and its name agrees with the path's."""
     name = f"made-{len(json.dumps(case.body))}"
@@ -162,6 +167,7 @@ _SOUND: dict[str, Callable[[Case], None]] = {
     "PUT /v1/plugins/sequence": _sequence,
     "POST /v1/tokens": _token,
     "GET /v1/job/list": _list,
+    "GET /v1/events": _feed,
     "POST /v1/flows": _entry,
     "PUT /v1/flows/{name}": _entry,
     "POST /v1/flows/import": _document,

@@ -14,17 +14,18 @@ from redis import Redis
 from sqlalchemy import func, insert, select, text, update
 
 from api.schemas.features import FeatureBody
-from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job
+from pipeline_core.database.models import Delivery, DeliveryStatus, Event, FeedKind, Job
 from pipeline_core.features import registry
 from pipeline_core.hooks import deliveries, woken
 from pipeline_core.hooks.claims import Attempted, write_and_claim
 from pipeline_core.hooks.drain import Drain
 from pipeline_core.hooks.places import Places
 from pipeline_core.hooks.sending import NOT_SENT, DeliveryResult
+from pipeline_core.jobs import feed
 from pipeline_core.settings import Settings
 from tests.plugin_server import PluginServer, serving
 from tests.waiting import HANG_SECONDS, wait_for
@@ -215,3 +216,34 @@ def test_one_wake_up_is_on_its_way_at_a_time(service_settings: Settings) -> None
     redis = Redis.from_url(service_settings.redis_url)
     ttl = redis.pttl(f"{service_settings.redis_prefix}woken:k")
     assert 0 < ttl <= service_settings.wake_after_seconds * 1000, "a lost one does not hold up the next for ever"
+
+
+def test_each_change_of_the_status_of_a_delivery_is_in_the_feed() -> None:
+    start = feed.latest()
+    key = subscribe("many", "http://127.0.0.1:9/")
+    (job_id,) = enqueue(key, 1)
+    (first,) = claimed(key)
+    refused = DeliveryResult(DeliveryStatus.EXCEPTION, "EX")
+    write_and_claim([Attempted(first, refused)], {}, "w")
+    with transaction() as session:
+        deliveries.redeliver(session, first.delivery_id, Actor(name="admin", admin=True))
+    with transaction() as session:
+        session.execute(update(Delivery).values(give_up_at=now() - timedelta(seconds=1)))
+    assert deliveries.give_up() == EVENTS
+    shown = feed.read(SYSTEM, after=start, limit=100, kinds=(FeedKind.DELIVERY,)).events
+    assert [entry["status"] for entry in shown] == ["exception", "waiting", *["exhausted"] * EVENTS]
+    assert (shown[0]["jobID"], shown[0]["userID"], shown[0]["runID"]) == (job_id, "u", None)
+    assert (shown[0]["deliveryID"], shown[0]["plugin"], shown[0]["attempts"]) == (first.delivery_id, key, 1)
+    assert (shown[0]["lastAnswer"], shown[0]["sequence"]) == ("EX", 1)
+    assert feed.read(Actor(name="v", own_only=True), after=start, limit=100).events == []
+    own = feed.read(Actor(name="u", own_only=True), after=start, limit=100, kinds=(FeedKind.DELIVERY,))
+    assert own.events == shown
+
+
+def test_a_failed_attempt_that_is_made_again_is_no_change_of_the_status() -> None:
+    start = feed.latest()
+    key = subscribe("many", "http://127.0.0.1:9/")
+    enqueue(key, 1)
+    (first,) = claimed(key)
+    write_and_claim([Attempted(first, DeliveryResult(DeliveryStatus.WAITING, "RE"))], {}, "w")
+    assert feed.read(SYSTEM, after=start, limit=100, kinds=(FeedKind.DELIVERY,)).events == []

@@ -5,24 +5,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.orm import Session
 
 from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Event, Job
-from pipeline_core.jobs import control, feed, lifecycle
+from pipeline_core.database.engine import engine
+from pipeline_core.database.models import Event, FeedChange, FeedKind, Job
+from pipeline_core.jobs import claims, control, cursor, feed, feed_tail, lifecycle
+from pipeline_core.jobs.cursor import Continue
+from pipeline_core.jobs.feed_tail import FeedTail
 from pipeline_core.jobs.submission import submit
+from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Postpone
 from pipeline_core.states import JobState
+from tests import builders
+from tests.waiting import HANG_SECONDS
 
 ADMIN = Actor(name="admin", admin=True)
 
@@ -35,6 +42,7 @@ def no_jobs(service_settings: Any) -> None:
 def empty() -> None:
     with transaction() as session:
         session.execute(delete(Job))
+        session.execute(delete(FeedChange))
 
 
 def submitted(user: str = "ada") -> str:
@@ -78,6 +86,8 @@ def test_an_event_tells_of_its_change_and_its_job() -> None:
     first, second = everything()
     assert first["position"] < second["position"]
     assert {name: value for name, value in second.items() if name not in ("position", "occurredAt")} == {
+        "kind": "state",
+        "runID": None,
         "jobID": job_id,
         "sequence": 2,
         "state": "stopped",
@@ -234,3 +244,120 @@ def test_events_of_the_version_before_which_knows_no_positions_are_in_the_feed()
             {"job": job_id, "now": now()},
         )
     assert names(everything()) == [(job_id, 1), (job_id, 2)]
+
+
+def entries_of(kind: str) -> list[dict[str, Any]]:
+    return [entry for entry in everything() if entry["kind"] == kind]
+
+
+def test_the_moves_of_a_job_from_stage_to_stage_are_in_the_feed_between_its_events() -> None:
+    job_id = submitted()
+    claim = claims.claim(job_id, 0, Stage.TRANSLATE, "w")
+    assert isinstance(claim, ClaimedStep)
+    wait = {"reason": "Echo is unavailable", "seconds": 0.0, "unreachable": {}}
+    cursor.finish(claim, Postpone(**wait))
+    again = claims.claim(job_id, 0, Stage.TRANSLATE, "w")
+    assert isinstance(again, ClaimedStep)
+    # It waits for the same as before: nothing has changed.
+    cursor.finish(again, Postpone(**wait))
+    third = claims.claim(job_id, 0, Stage.TRANSLATE, "w")
+    assert isinstance(third, ClaimedStep)
+    with counted_statements() as moving:
+        assert cursor.finish(third, Advance(taskset=builders.taskset())) == Continue(Stage.LAUNCH)
+    assert len([statement for statement in moving if "feed_changes" in statement]) == 1
+    assert not [statement for statement in moving if statement.startswith("INSERT INTO feed_changes")]
+    control.stop(job_id, ADMIN)
+    shown = [(entry["kind"], entry.get("state") or entry["stage"], entry["reason"]) for entry in everything()]
+    assert shown == [
+        ("state", "waiting", ""),
+        ("stage", "translate", "Echo is unavailable"),
+        ("stage", "launch", ""),
+        ("state", "stopped", "stopped by admin"),
+    ]
+    moved = entries_of("stage")[1]
+    assert moved.pop("occurredAt").endswith("Z")
+    assert moved.pop("position") > 0
+    assert moved == {
+        "kind": "stage",
+        "jobID": job_id,
+        "runID": None,
+        "stage": "launch",
+        "reason": "",
+        "jobName": "train",
+        "jobKind": "Any",
+        "userID": "ada",
+        "namespace": "default",
+    }
+    assert {entry["kind"] for entry in everything(Actor(name="bob", own_only=True))} == set()
+    assert len(everything(Actor(name="ada", own_only=True), limit=1)) == 4
+
+
+@contextmanager
+def counted_statements() -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    executed: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        executed.append(statement)
+
+    event.listen(engine(), "before_cursor_execute", note)
+    try:
+        yield executed
+    finally:
+        event.remove(engine(), "before_cursor_execute", note)
+
+
+def test_a_tail_shows_each_reader_what_the_feed_shows() -> None:
+    tail = FeedTail()
+    asked: dict[str, Any] = {"limit": 2, "kinds": tuple(FeedKind), "seconds": 10.0, "is_gone": lambda: False}
+    ada = Actor(name="ada", own_only=True)
+    with ThreadPoolExecutor(4) as pool:
+        start = feed.latest()
+        seen: dict[Any, list[tuple[str, int]]] = {}
+
+        def follow(actor: Actor, count: int) -> list[tuple[str, int]]:
+            found, after = [], start
+            while len(found) < count:
+                page = tail.read_or_wait(actor, after=after, **asked)
+                found += names(page.events)
+                after = page.next
+            return found
+
+        readers = {
+            actor: [pool.submit(follow, actor, count) for _ in range(2)] for actor, count in ((ADMIN, 10), (ada, 5))
+        }
+        for _ in range(5):
+            submitted("ada"), submitted("bob")
+        seen = {actor: [reader.result(HANG_SECONDS) for reader in both] for actor, both in readers.items()}
+    assert seen[ADMIN] == [names(everything(after=start))] * 2
+    assert seen[ada] == [names(everything(ada, after=start))] * 2
+    tail.close()
+
+
+def test_a_tail_asks_the_database_once_a_look_while_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_tail, "LOOK_SECONDS", 0.2)
+    tail, start = FeedTail(), feed.latest()
+    reading: dict[str, Any] = {"limit": 1, "kinds": tuple(FeedKind), "is_gone": lambda: False}
+    tail.read_or_wait(ADMIN, after=start, seconds=0.5, **reading)
+    with counted_statements() as executed, ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(tail.read_or_wait, ADMIN, after=start, seconds=2.0, **reading) for _ in range(8)]
+        assert [found.result(HANG_SECONDS).next for found in waiting] == [start] * 8
+    assert len(executed) <= 12, executed
+    tail.close()
+
+
+def test_a_reader_whose_client_has_gone_waits_no_longer() -> None:
+    tail, gone = FeedTail(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(
+            tail.read_or_wait,
+            ADMIN,
+            after=feed.latest(),
+            limit=1,
+            kinds=tuple(FeedKind),
+            seconds=HANG_SECONDS,
+            is_gone=gone.is_set,
+        )
+        gone.set()
+        assert reader.result(HANG_SECONDS / 2).entries == []
+    tail.close()

@@ -20,6 +20,7 @@ from pipeline_core.database.models import (
     Delivery,
     DeliveryStatus,
     Event,
+    FeedChange,
     FlowRow,
     Heartbeat,
     IdempotencyKey,
@@ -68,7 +69,9 @@ def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(retention, "cluster", lambda: cluster)
     set_log_days(monkeypatch, 0)
     with transaction() as session:
-        session.execute(text("TRUNCATE jobs, flows, deliveries, idempotency_keys, heartbeats, audit CASCADE"))
+        session.execute(
+            text("TRUNCATE jobs, flows, deliveries, feed_changes, idempotency_keys, heartbeats, audit CASCADE")
+        )
     return cluster
 
 
@@ -131,6 +134,16 @@ def test_an_old_job_goes_with_all_that_belongs_to_it(cluster: Cluster) -> None:
     assert retention.enforce(100) == 1
     assert cluster.pruned == [old]
     assert {model.__tablename__: left(model) for model in OF_A_JOB} == {model.__tablename__: 0 for model in OF_A_JOB}
+
+
+def test_what_is_old_in_the_feed_goes_in_bounded_steps(cluster: Cluster) -> None:
+    with transaction() as session:
+        session.add_all(
+            FeedChange(kind="stage", user_id="u", document={}, occurred_at=now() - age)
+            for age in (OLD, OLD, OLD, timedelta(days=1))
+        )
+    assert [retention.enforce(2) for _ in range(3)] == [2, 1, 0]
+    assert left(FeedChange) == 1
 
 
 def test_every_table_with_a_job_id_is_covered(cluster: Cluster) -> None:

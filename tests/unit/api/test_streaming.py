@@ -44,7 +44,7 @@ def test_a_connection_that_the_server_does_not_expose_counts_as_open() -> None:
 
 
 def test_one_user_has_at_most_half_of_the_streams() -> None:
-    slots = StreamSlots("followers", 4)
+    slots = StreamSlots("log followers", 4)
     first, _ = slots.take("ann"), slots.take("ann")
     with pytest.raises(Unavailable, match='of "ann"'):
         slots.take("ann")
@@ -57,7 +57,7 @@ def test_one_user_has_at_most_half_of_the_streams() -> None:
 
 
 def test_where_there_is_one_stream_a_user_may_have_it() -> None:
-    slots = StreamSlots("readers", 1)
+    slots = StreamSlots("log readers", 1)
     slots.take("ann")()
     slots.take("ann")
     with pytest.raises(Unavailable):

@@ -58,9 +58,9 @@ def test_compose_and_kubernetes_run_the_same_processes() -> None:
 
 
 def test_pipeline_up_starts_the_same_commands() -> None:
-    followers = Settings().log_followers
+    limits = {"log_followers": Settings().log_followers, "event_waiters": Settings().event_waiters}
     assert {
-        "api": processes.api("fd://9", log_followers=followers, grace_seconds=GUNICORN_GRACE_SECONDS),
+        "api": processes.api("fd://9", **limits, grace_seconds=GUNICORN_GRACE_SECONDS),
         "stages1": processes.worker("stages", name="stages1"),
         "hooks1": processes.worker("hooks", name="hooks1"),
         "flows": processes.worker("flows"),

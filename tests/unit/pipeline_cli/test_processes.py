@@ -46,7 +46,8 @@ def test_a_worker_for_some_stages(become: Callable[..., list[str]]) -> None:
 
 
 def test_the_other_processes(become: Callable[..., list[str]]) -> None:
-    assert become("api", "--bind", "0.0.0.0:80") == processes.api("0.0.0.0:80", log_followers=Settings().log_followers)
+    limits = {"log_followers": Settings().log_followers, "event_waiters": Settings().event_waiters}
+    assert become("api", "--bind", "0.0.0.0:80") == processes.api("0.0.0.0:80", **limits)
     assert become("beat", "--schedule", "/x") == processes.beat("/x")
     assert become("watch") == processes.watcher()
 

@@ -286,6 +286,31 @@ def upgrade() -> None:
     )
     op.create_index("ix_events_unplaced", "events", ["id"], unique=False, postgresql_where=sa.text("position IS NULL"))
     op.create_table(
+        "feed_changes",
+        sa.Column("id", sa.BigInteger(), server_default=sa.text("nextval('events_id_seq')"), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("creator", sa.Text(), nullable=False),
+        sa.Column("document", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("occurred_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_feed_changes")),
+    )
+    op.create_index(
+        "ix_feed_changes_position",
+        "feed_changes",
+        ["position"],
+        unique=True,
+        postgresql_where=sa.text("position IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_feed_changes_unplaced",
+        "feed_changes",
+        ["id"],
+        unique=False,
+        postgresql_where=sa.text("position IS NULL"),
+    )
+    op.create_table(
         "job_documents",
         sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("header", sa.JSON(none_as_null=True), nullable=False),
@@ -579,6 +604,11 @@ def downgrade() -> None:
     op.drop_table("plugins")
     op.drop_table("job_results")
     op.drop_table("job_documents")
+    op.drop_index("ix_feed_changes_unplaced", table_name="feed_changes", postgresql_where=sa.text("position IS NULL"))
+    op.drop_index(
+        "ix_feed_changes_position", table_name="feed_changes", postgresql_where=sa.text("position IS NOT NULL")
+    )
+    op.drop_table("feed_changes")
     op.drop_index("ix_events_unplaced", table_name="events", postgresql_where=sa.text("position IS NULL"))
     op.drop_index("ix_events_position", table_name="events", postgresql_where=sa.text("position IS NOT NULL"))
     op.drop_table("events")
