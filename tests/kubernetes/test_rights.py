@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, LogQuery, ReplicaKey, StillEnding
-from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi
+from pipeline_core.clusters.kubernetes.api import ApiError, KubernetesApi, Request
 from pipeline_core.clusters.kubernetes.driver import KubernetesCluster
 from pipeline_core.states import ReplicaState
 from tests.builders import script_request
@@ -33,11 +33,11 @@ class Noting(KubernetesApi):
         super().__init__(client)
         self.used: set[tuple[str, str]] = set()
 
-    def _send(self, method: str, path: str, query: Any, *rest: Any) -> Any:
-        parts = path.split("/")[5:]
+    def _send(self, request: Request) -> Any:
+        parts = request.path.split("/")[5:]
         resource = "/".join([parts[0], *parts[2:]])
-        self.used.add((resource, _verb(method, named=len(parts) > 1, watching="watch" in (query or {}))))
-        return super()._send(method, path, query, *rest)
+        self.used.add((resource, _verb(request.method, named=len(parts) > 1, watching="watch" in request.query)))
+        return super()._send(request)
 
 
 def _verb(method: str, *, named: bool, watching: bool) -> str:

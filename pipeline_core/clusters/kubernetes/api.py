@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,46 @@ class ApiError(Exception):
         self.status = status
         self.message = message
         self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to the API server. `body` is JSON, None for none; `read_seconds` is how long an answer may take."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any]
+    headers: Mapping[str, str]
+    body: Any
+    read_seconds: float
+
+    def send(self, client: kubernetes.client.ApiClient) -> urllib3.BaseHTTPResponse:
+        """The response. Raises ApiError for a refusal, and what urllib3 raises when there is none."""
+        verb, url, headers, _, _ = client.param_serialize(
+            self.method,
+            self.path,
+            query_params=list(self.query.items()),
+            header_params=dict(self.headers),
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response: urllib3.BaseHTTPResponse = client.rest_client.pool_manager.request(
+                verb,
+                url,
+                body=None if self.body is None else json.dumps(self.body),
+                headers=headers,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=self.read_seconds),
+                retries=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError):
+            totals().count(Metric.CLUSTER_ERRORS, ("unreachable",))
+            raise
+        if response.status >= 300:
+            if response.status not in _EXPECTED:
+                totals().count(Metric.CLUSTER_ERRORS, (str(response.status),))
+            raise _refusal(response)
+        return response
 
 
 class KubernetesApi:
@@ -110,7 +151,8 @@ class KubernetesApi:
 
         `pauses` are those between attempts, in seconds.
         """
-        response = self._send_with_retries(pauses, method, path, query, body, accept, content, read_seconds)
+        headers = {"Accept": accept, **({"Content-Type": content} if body is not None else {})}
+        response = self._send_with_retries(Request(method, path, query or {}, headers, body, read_seconds), pauses)
         try:
             yield response
         finally:
@@ -138,11 +180,11 @@ class KubernetesApi:
                 return
             query["continue"] = rest
 
-    def _send_with_retries(self, pauses: Sequence[float], *request: Any) -> urllib3.BaseHTTPResponse:
+    def _send_with_retries(self, request: Request, pauses: Sequence[float]) -> urllib3.BaseHTTPResponse:
         for pause in (*pauses, None):
             wait = pause
             try:
-                return self._send(*request)
+                return self._send(request)
             except ApiError as error:
                 if error.status not in _REPEATED:
                     raise
@@ -160,22 +202,13 @@ class KubernetesApi:
             self._sleep(wait * random.uniform(1.0, 1.3))
         raise AssertionError("the last attempt returns or raises")
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None,
-        body: Any,
-        accept: str,
-        content: str,
-        read_seconds: float,
-    ) -> urllib3.BaseHTTPResponse:
+    def _send(self, request: Request) -> urllib3.BaseHTTPResponse:
         client = self._client
         try:
-            return self._send_by(client, method, path, query, body, accept, content, read_seconds)
+            return request.send(client)
         except ApiError as error:
             if error.status == 401 and (renewed := self._renewed(client)) is not client:
-                return self._send_by(renewed, method, path, query, body, accept, content, read_seconds)
+                return request.send(renewed)
             raise
 
     def _renewed(self, refused: kubernetes.client.ApiClient) -> kubernetes.client.ApiClient:
@@ -188,42 +221,6 @@ class KubernetesApi:
                 except ConfigurationError as error:
                     log.warning("credentials of the cluster not read again", error=error.message)
             return self._client
-
-    def _send_by(
-        self,
-        client: kubernetes.client.ApiClient,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None,
-        body: Any,
-        accept: str,
-        content: str,
-        read_seconds: float,
-    ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": accept, **({"Content-Type": content} if body is not None else {})}
-        text = None if body is None else json.dumps(body)
-        pairs = list((query or {}).items())
-        verb, url, headers, _, _ = client.param_serialize(
-            method, path, query_params=pairs, header_params=headers, auth_settings=["BearerToken"]
-        )
-        try:
-            response: urllib3.BaseHTTPResponse = client.rest_client.pool_manager.request(
-                verb,
-                url,
-                body=text,
-                headers=headers,
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
-                retries=False,
-                preload_content=False,
-            )
-        except (urllib3.exceptions.HTTPError, OSError):
-            totals().count(Metric.CLUSTER_ERRORS, ("unreachable",))
-            raise
-        if response.status >= 300:
-            if response.status not in _EXPECTED:
-                totals().count(Metric.CLUSTER_ERRORS, (str(response.status),))
-            raise _refusal(response)
-        return response
 
 
 def connect(kubeconfig: str, context: str) -> KubernetesApi:
