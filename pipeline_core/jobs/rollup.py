@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, and_, delete, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport, StillEnding
@@ -142,7 +142,7 @@ def observe(job_id: str) -> None:
         unneeded: tuple[ReplicaKey, ...] = ()
         if observation.attempt == job.attempt:
             job.last_observed_at = now()
-            unneeded = apply(session, [Observed(job, document, observation)])[job_id]
+            unneeded = apply(session, [Observed(job, document, observation)]).get(job_id, ())
         missing = replicas.missing_attempts(session, job, observation) if job.retried else None
     if unneeded:
         cluster().delete(job_id, unneeded)
@@ -201,24 +201,10 @@ def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[Repli
         jobs = [job for job in current if job.stage == Stage.CLUSTER]
         known = replicas.read(session, [job.id for job in jobs]) if jobs else {}
         changed = {job.id: reports for job in jobs if (reports := known[job.id].merge(observations[job.id]))}
-        replicas.write(session, [(job, changed[job.id]) for job in jobs if job.id in changed])
         query = select(JobDocument.job_id, JobDocument.taskset).where(JobDocument.job_id.in_(changed))
         documents = {row.job_id: row.taskset or {} for row in session.execute(query)}
-        results = {job_id: _roll_up(document, known[job_id]) for job_id, document in documents.items()}
-        replicas.write_documents(
-            session,
-            {job_id: _changes(known[job_id], result, observations[job_id]) for job_id, result in results.items()},
-        )
-        unneeded = {}
-        # All jobs are written at the end, together.
-        with session.no_autoflush:
-            for job in jobs:
-                if job.id in changed:
-                    decision = decide(documents[job.id], known[job.id].reports, results[job.id], job.attempt)
-                    _write_decision(session, job, documents[job.id], decision, known[job.id].reports)
-                    if decision.unneeded:
-                        unneeded[job.id] = decision.unneeded
-        return unneeded
+        observed = [Observed(job, documents[job.id], observations[job.id]) for job in jobs if job.id in changed]
+        return _write(session, observed, known, changed)
 
 
 def _note_early(session: Session, observations: Mapping[str, Observation], jobs: Sequence[Job]) -> None:
@@ -245,23 +231,35 @@ class Observed:
 def apply(session: Session, observed: Sequence[Observed]) -> dict[str, tuple[ReplicaKey, ...]]:
     """Write observations of locked jobs, with the states that follow from them.
 
-    Returns the unneeded replicas of each job, for the caller to delete once the transaction has committed.
+    Returns the unneeded replicas of each job that has some, for the caller to delete once the transaction has committed.
     """
     known = replicas.read(session, [each.job.id for each in observed])
-    replicas.write(session, [(each.job, known[each.job.id].merge(each.observation)) for each in observed])
+    changed = {each.job.id: known[each.job.id].merge(each.observation) for each in observed}
+    return _write(session, observed, known, changed)
+
+
+def _write(
+    session: Session,
+    observed: Sequence[Observed],
+    known: Mapping[str, KnownReplicas],
+    changed: Mapping[str, Collection[ReplicaReport]],
+) -> dict[str, tuple[ReplicaKey, ...]]:
+    """Write the `changed` replicas of jobs, which `known` has already, with the states that follow. Returns as `apply`."""
+    replicas.write(session, [(each.job, changed[each.job.id]) for each in observed])
     results = {each.job.id: _roll_up(each.document, known[each.job.id]) for each in observed}
     replicas.write_documents(
         session,
         {each.job.id: _changes(known[each.job.id], results[each.job.id], each.observation) for each in observed},
     )
     unneeded = {}
-    for each in observed:
-        reports = known[each.job.id].reports
-        decision = decide(each.document, reports, results[each.job.id], each.job.attempt)
-        _write_decision(
-            session, each.job, each.document, decision, reports, header=each.header, cleared=each.observation.cleared
-        )
-        unneeded[each.job.id] = decision.unneeded
+    # All jobs are written at the end, together.
+    with session.no_autoflush:
+        for each in observed:
+            reports = known[each.job.id].reports
+            decision = decide(each.document, reports, results[each.job.id], each.job.attempt)
+            _write_decision(session, each, decision, reports)
+            if decision.unneeded:
+                unneeded[each.job.id] = decision.unneeded
     return unneeded
 
 
@@ -283,16 +281,8 @@ def _roll_up(document: Mapping[str, Any], known: KnownReplicas) -> RollUp:
     return roll_up(roles, states, known.roles)
 
 
-def _write_decision(
-    session: Session,
-    job: Job,
-    document: Mapping[str, Any],
-    decision: Decision,
-    reports: Reports,
-    *,
-    header: Mapping[str, Any] | None = None,
-    cleared: bool = False,
-) -> None:
+def _write_decision(session: Session, observed: Observed, decision: Decision, reports: Reports) -> None:
+    job, header = observed.job, observed.header
     if decision.started_at and job.state == JobState.WAITING:
         lifecycle.transition(session, job, JobState.RUNNING, reason="", header=header)
         job.started_at = decision.started_at
@@ -301,13 +291,13 @@ def _write_decision(
         job.reason = decision.waits_for
         return
     if decision.next_attempt:
-        _enqueue_next_attempt(session, job, document, decision.reason)
+        _enqueue_next_attempt(session, job, observed.document, decision.reason)
         return
     job.exit_code = decision.exit_code
     job.exit_diagnostics = decision.exit_diagnostics
     lifecycle.transition(session, job, decision.state, reason=decision.reason, header=header)
     job.finished_at = decision.finished_at or job.finished_at
-    if decision.state is JobState.SUCCEEDED and cleared:
+    if decision.state is JobState.SUCCEEDED and observed.observation.cleared:
         job.cleanup = Cleanup.DONE
     else:
         wakeups.after_commit(session, wakeups.CleanupDue(job.id))
@@ -359,14 +349,16 @@ def stop_replicas(session: Session, job: Job) -> None:
     )
 
 
+def is_stale(older_than: datetime | ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Whether a job is launched and was last observed before that time."""
+    return and_(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None), Job.last_observed_at < older_than)
+
+
 def stale(older_than: datetime, limit: int) -> list[str]:
     """Launched jobs that were last observed before that time, oldest observation first."""
     with transaction() as session:
         return list(
             session.execute(
-                select(Job.id)
-                .where(Job.stage == Stage.CLUSTER, Job.finished_at.is_(None), Job.last_observed_at < older_than)
-                .order_by(Job.last_observed_at)
-                .limit(limit)
+                select(Job.id).where(is_stale(older_than)).order_by(Job.last_observed_at).limit(limit)
             ).scalars()
         )
