@@ -33,6 +33,12 @@ ALERTS = "alerts"
 REDELIVERABLE = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """The statuses from which a delivery can be sent again."""
 
+_DELIVERY = table(Delivery)
+WAITING = _DELIVERY.c.status == DeliveryStatus.WAITING
+"""Whether a delivery has not ended."""
+DUE = and_(WAITING, _DELIVERY.c.next_at <= func.now())
+"""Whether a delivery is to be attempted now, as far as no worker holds it and no earlier one of its line is waiting."""
+
 
 def enqueue(
     session: Session,
@@ -49,7 +55,7 @@ def enqueue(
     `subject_id` is the job or the run, and `sequence` the number of the change within it.
     """
     row = new_row(subject_id, sequence, plugin_key, moment)
-    session.execute(insert(table(Delivery)), {**row, "event_id": event_id, "body": body})
+    session.execute(insert(_DELIVERY), {**row, "event_id": event_id, "body": body})
     wakeups.after_commit(session, wakeups.DeliveriesDue(plugin_key))
 
 
@@ -98,19 +104,17 @@ def enqueue_alert(session: Session, run_id: str, state: str, body: Mapping[str, 
 def can_start() -> list[ColumnElement[bool]]:
     """Whether a delivery can be attempted now: it is due, no worker holds it, and it is the first of its line, that is, no
     earlier delivery of the same subject to the same subscriber is waiting."""
-    delivery = table(Delivery)
-    earlier = delivery.alias("earlier")
+    earlier = _DELIVERY.alias("earlier")
     behind_another = exists().where(
-        earlier.c.subject_id == delivery.c.subject_id,
-        earlier.c.plugin_key == delivery.c.plugin_key,
-        earlier.c.sequence < delivery.c.sequence,
+        earlier.c.subject_id == _DELIVERY.c.subject_id,
+        earlier.c.plugin_key == _DELIVERY.c.plugin_key,
+        earlier.c.sequence < _DELIVERY.c.sequence,
         earlier.c.status == DeliveryStatus.WAITING,
     )
     return [
-        delivery.c.status == DeliveryStatus.WAITING,
-        delivery.c.next_at <= func.now(),
-        or_(delivery.c.lease_until.is_(None), delivery.c.lease_until < func.now()),
-        ~behind_another.correlate(delivery),
+        DUE,
+        or_(_DELIVERY.c.lease_until.is_(None), _DELIVERY.c.lease_until < func.now()),
+        ~behind_another.correlate(_DELIVERY),
     ]
 
 
@@ -143,7 +147,7 @@ def give_up() -> int:
         ended = session.scalars(
             update(Delivery)
             .where(
-                Delivery.status == DeliveryStatus.WAITING,
+                WAITING,
                 or_(Delivery.lease_until.is_(None), Delivery.lease_until < func.now()),
                 or_(over, gone),
             )

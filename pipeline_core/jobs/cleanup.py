@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, and_, or_, select, update
 
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import failpoints
@@ -64,17 +64,15 @@ def _write(job_id: str, **change: Cleanup | datetime) -> bool:
         )
 
 
+def is_due(moment: datetime | ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Whether the cleanup of an ended job is due at this moment."""
+    return and_(Job.cleanup == Cleanup.PENDING, or_(Job.kept_until.is_(None), Job.kept_until <= moment))
+
+
 def pending(limit: int) -> list[str]:
     """Ended jobs whose cleanup is due now."""
     with transaction() as session:
-        return list(
-            session.execute(
-                select(Job.id)
-                .where(Job.cleanup == Cleanup.PENDING, (Job.kept_until.is_(None)) | (Job.kept_until <= now()))
-                .order_by(Job.id)
-                .limit(limit)
-            ).scalars()
-        )
+        return list(session.execute(select(Job.id).where(is_due(now())).order_by(Job.id).limit(limit)).scalars())
 
 
 def delete_late_launch(job_id: str) -> None:

@@ -24,6 +24,9 @@ from pipeline_core.stages.outcomes import TrailOutcome
 from pipeline_core.states import JobState
 from pipeline_core.validation.texts import shown
 
+TIMED_OUT = Job.suspended_until <= func.now()
+"""Whether the suspension of a job has timed out."""
+
 
 def _lock_visible(session: Session, job_id: str, actor: Actor) -> Job:
     job = lifecycle.lock(session, job_id)
@@ -140,9 +143,7 @@ def due_suspensions(limit: int) -> list[str]:
     """Jobs whose suspension has timed out."""
     with transaction() as session:
         return list(
-            session.execute(
-                select(Job.id).where(Job.suspended_until <= func.now()).order_by(Job.suspended_until).limit(limit)
-            ).scalars()
+            session.execute(select(Job.id).where(TIMED_OUT).order_by(Job.suspended_until).limit(limit)).scalars()
         )
 
 
@@ -150,7 +151,7 @@ def end_suspension(job_id: str) -> None:
     """End a suspension that has timed out, as its `on_timeout` says. Does nothing when it has ended already."""
     with transaction() as session:
         found = session.execute(
-            select(Job.on_timeout, Job.suspended_by).where(Job.id == job_id, Job.suspended_until <= func.now())
+            select(Job.on_timeout, Job.suspended_by).where(Job.id == job_id, TIMED_OUT)
         ).one_or_none()
     if found is None:
         return

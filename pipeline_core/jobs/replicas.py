@@ -29,6 +29,9 @@ from pipeline_core.taskset.document import roles as roles_of
 Reports = Mapping[tuple[str, int], ReplicaReport]
 """The latest attempt of each replica, by role and index."""
 
+RETRY_DUE = Job.retry_at <= func.now()
+"""Whether the retry of one of a job's replicas is due."""
+
 _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
 
@@ -195,9 +198,7 @@ def _retry_at(role: Role, failed: ReplicaReport | Replica) -> datetime:
 def due_retries(limit: int) -> list[str]:
     """Jobs with a replica whose retry is due."""
     with transaction() as session:
-        return list(
-            session.scalars(select(Job.id).where(Job.retry_at <= func.now()).order_by(Job.retry_at).limit(limit))
-        )
+        return list(session.scalars(select(Job.id).where(RETRY_DUE).order_by(Job.retry_at).limit(limit)))
 
 
 def begin_retries(job_id: str) -> LaunchRequest | None:

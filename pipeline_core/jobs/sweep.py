@@ -10,6 +10,9 @@ from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Step
 from pipeline_core.settings import settings
 
+DUE = Step.due_at <= func.now()
+"""Whether a step is to be published now."""
+
 
 @again_if_contended
 def due_steps(limit: int) -> list[wakeups.StepDue]:
@@ -18,13 +21,9 @@ def due_steps(limit: int) -> list[wakeups.StepDue]:
     Covers lost messages, dead workers, and postponed plugin calls. Two sweeps at once get different rows (SKIP LOCKED).
     """
     wait = settings().wake_after_seconds
-    due = (
-        select(Step.job_id)
-        .where(Step.due_at <= func.now())
-        .order_by(Step.due_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).cte("due")
+    due = (select(Step.job_id).where(DUE).order_by(Step.due_at).limit(limit).with_for_update(skip_locked=True)).cte(
+        "due"
+    )
     with transaction() as session:
         rows = session.execute(
             update(Step)

@@ -34,6 +34,7 @@ from pipeline_core.database.models import (
     TrailRow,
 )
 from pipeline_core.flows.states import RunState
+from pipeline_core.jobs import sweep
 from pipeline_core.operations import cluster_health, heartbeats, queue_probes
 from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.plugins.client import client
@@ -252,7 +253,7 @@ def _steps(session: Session) -> tuple[StepGroup, ...]:
     condition = case(
         (Step.lease_until > func.now(), StepCondition.HELD.value),
         (Step.not_before > func.now(), StepCondition.POSTPONED.value),
-        (Step.due_at <= func.now(), StepCondition.OVERDUE.value),
+        (sweep.DUE, StepCondition.OVERDUE.value),
         else_=StepCondition.WAITING.value,
     ).label("condition")
     # A lease owner is `<node name of the worker>/<unique ID of the claim>`.

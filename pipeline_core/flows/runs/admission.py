@@ -27,6 +27,8 @@ OVERTAKEN = "overtaken by newer runs"
 """The reason of runs that `expired_limit` ends."""
 
 _RUN = table(RunRow)
+WAITING = _RUN.c.state.in_(OPEN)
+"""Whether a run has not started."""
 _COLUMNS = (
     _RUN.c.id,
     _RUN.c.execution_date,
@@ -131,7 +133,7 @@ def admit_scheduled(session: Session, flow_id: str, flow: Flow) -> None:
 
 def _any_waiting(session: Session, flow_id: str) -> bool:
     """Whether any run waits: only then is there anything to decide."""
-    waiting = _open(flow_id, Trigger).where(_RUN.c.state.in_(OPEN)).limit(1)
+    waiting = _open(flow_id, Trigger).where(WAITING).limit(1)
     return session.execute(waiting).first() is not None
 
 
@@ -232,11 +234,5 @@ def _expire_tasks(session: Session, run_id: str, moment: datetime) -> None:
 def flows_with_waiting_runs(limit: int) -> list[wakeups.FlowDue]:
     """Wake-ups for some flows with waiting runs, chosen at random. Raises Unavailable."""
     with transaction() as session:
-        flows = (
-            select(_RUN.c.flow_id)
-            .where(_RUN.c.state.in_(OPEN))
-            .group_by(_RUN.c.flow_id)
-            .order_by(func.random())
-            .limit(limit)
-        )
+        flows = select(_RUN.c.flow_id).where(WAITING).group_by(_RUN.c.flow_id).order_by(func.random()).limit(limit)
         return [wakeups.FlowDue(flow_id) for flow_id in session.scalars(flows)]

@@ -44,6 +44,8 @@ log = structlog.get_logger(__name__)
 
 _ATTEMPT = table(TaskAttempt)
 _TASK = table(TaskRunRow)
+DUE = and_(_ATTEMPT.c.pending, _ATTEMPT.c.due_at <= func.now())
+"""Whether there is something to do for a task attempt now."""
 _NEXT_PENDING = (
     select(_ATTEMPT.c.key, _ATTEMPT.c.attempt, _ATTEMPT.c.job_id, _ATTEMPT.c.stop)
     .where(_ATTEMPT.c.run_id == bindparam("of_run"), _ATTEMPT.c.pending)
@@ -120,7 +122,7 @@ def due(limit: int) -> list[RunDue]:
     """
     found = (
         select(_ATTEMPT.c.run_id, _ATTEMPT.c.key, _ATTEMPT.c.attempt)
-        .where(_ATTEMPT.c.pending, _ATTEMPT.c.due_at <= func.now())
+        .where(DUE)
         .limit(limit)
         .with_for_update(skip_locked=True)
         .cte("found")

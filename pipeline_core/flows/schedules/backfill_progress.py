@@ -21,11 +21,13 @@ from pipeline_core.flows.states import RunState, Trigger
 
 MAX_OPEN_RUNS = 100
 """Runs of a backfill that have not ended, however large `max_active_runs` is."""
+RUNNING = Backfill.state == BackfillState.RUNNING
+"""Whether a backfill is running."""
 
 
 def flows_with_running_backfill(limit: int) -> list[str]:
     """IDs of some flows with a running backfill, chosen at random so that all of them advance. Raises Unavailable."""
-    query = select(Backfill.flow_id).where(Backfill.state == BackfillState.RUNNING)
+    query = select(Backfill.flow_id).where(RUNNING)
     with transaction() as session:
         return list(session.scalars(query.order_by(func.random()).limit(limit)))
 
@@ -33,7 +35,7 @@ def flows_with_running_backfill(limit: int) -> list[str]:
 @again_if_contended
 def advance(flow_id: str) -> None:
     """Advance the flow's running backfill, if there is one and no other worker has locked it. Raises Unavailable."""
-    query = select(Backfill).where(Backfill.flow_id == flow_id, Backfill.state == BackfillState.RUNNING)
+    query = select(Backfill).where(Backfill.flow_id == flow_id, RUNNING)
     with transaction() as session:
         if session.scalar(query.with_only_columns(Backfill.id)) is None:
             return

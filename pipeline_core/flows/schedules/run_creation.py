@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 import structlog
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
@@ -71,6 +71,11 @@ def create_due_runs(seconds: float, *, helping: bool = False) -> int:
             return made
 
 
+def is_due(moment: datetime | ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Whether a flow's schedule has a due point at this moment."""
+    return and_(~FlowRow.paused, FlowRow.next_at <= moment)
+
+
 def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]:
     """The flows with due runs, in the order to create these in, and for how many points of each."""
     open_runs = (
@@ -83,8 +88,7 @@ def find_due_flows(moment: datetime, *, helping: bool = False) -> dict[str, int]
         .scalar_subquery()
     )
     query = select(FlowRow.id, MAX_OPEN_RUNS - open_runs).where(
-        ~FlowRow.paused,
-        FlowRow.next_at <= moment,
+        is_due(moment),
         FlowRow.schedule_error_at.is_(None) | (FlowRow.schedule_error_at <= moment - RETRY_AFTER),
         open_runs < MAX_OPEN_RUNS,
     )
@@ -123,7 +127,7 @@ def create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
 def _create_runs(due: Mapping[str, int], moment: datetime) -> tuple[int, int]:
     query = (
         select(FlowRow)
-        .where(FlowRow.id.in_(due), ~FlowRow.paused, FlowRow.next_at <= moment)
+        .where(FlowRow.id.in_(due), is_due(moment))
         .order_by(FlowRow.next_at)
         .with_for_update(skip_locked=True, key_share=True)
     )

@@ -110,3 +110,10 @@ def test_a_schedule_is_due_by_the_clock_that_is_given(nothing: None) -> None:
     add(table(FlowRow), {"next_at": later, "paused": False})
     assert due_work.find(now()) == set()
     assert due_work.find(later) == {"schedule"}
+
+
+def test_a_cleanup_that_is_put_off_is_no_work_until_then(nothing: None) -> None:
+    later = now() + timedelta(hours=1)
+    add(table(Job), {"cleanup": "pending", "kept_until": later})
+    assert due_work.find(now()) == set()
+    assert due_work.find(later) == {"cleanup"}
