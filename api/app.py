@@ -16,7 +16,7 @@ from api import envelope, openapi, resources
 from api.auth import FailureLimit
 from api.blueprint import LIMIT
 from api.console import pages
-from api.resources import flows, operations
+from api.resources import features, flows, operations
 from api.resources import tokens as token_routes
 from api.server.request_reader import READ_BYTES
 from pipeline_core.auth import tokens
@@ -50,6 +50,7 @@ def create_app() -> Flask:
     app.url_map.merge_slashes = False
     app.url_map.converters["token"] = token_routes.TokenIDConverter
     app.url_map.converters["flow"] = flows.FlowNameConverter
+    app.url_map.converters["feature"] = features.FeatureNameConverter
     app.extensions[LIMIT] = FailureLimit(settings().failed_logins)
     app.before_request(_begin)
     app.after_request(_end)

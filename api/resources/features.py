@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from werkzeug.routing import BaseConverter
+
 from api import paging
 from api.blueprint import Blueprint, Call
 from api.openapi import RequestBody
@@ -16,9 +18,21 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
+from pipeline_core.features.definition import RESERVED_NAMES
 from pipeline_core.jobs.what_if import what_if as stored_jobs_matched
 
 blueprint = Blueprint("features", __name__, url_prefix="/v1/features", description="Bundles of plugins.")
+
+
+class FeatureNameConverter(BaseConverter):
+    """A feature's name in a path: not one of the words that other paths have in its place.
+
+    Otherwise those paths would allow DELETE, too.
+    """
+
+    regex = f"(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)[^/]+"
+    part_isolating = True
+
 
 _EXAMPLE = {
     "name": "quota",
@@ -64,7 +78,7 @@ def what_if(call: Call) -> Any:
     return found.to_json()
 
 
-@blueprint.operation("DELETE", "/<name>", needs=Privilege.WRITE_FEATURE)
+@blueprint.operation("DELETE", "/<feature:name>", needs=Privilege.WRITE_FEATURE)
 def delete(call: Call, name: str) -> None:
     """Delete a feature; stage tasks that are running finish with the plugins that they began with"""
     with transaction() as session:

@@ -27,7 +27,14 @@ from api.schemas.jobs import EventDelivery
 from pipeline_core import selectors
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import WrongParameter
-from pipeline_core.features.definition import EVERYONE, SECRET_SET, FeatureDefinition, PluginDefinition, PluginOrder
+from pipeline_core.features.definition import (
+    EVERYONE,
+    RESERVED_NAMES,
+    SECRET_SET,
+    FeatureDefinition,
+    PluginDefinition,
+    PluginOrder,
+)
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 from pipeline_core.plugins.network import check_address
 from pipeline_core.plugins.packet import check_secret
@@ -111,6 +118,12 @@ def _reserved_error(text: str) -> str | None:
     return f'must be something else: "{EVERYONE}" stands for everyone' if text.casefold() == EVERYONE else None
 
 
+def _name_error(text: str) -> str | None:
+    if text in RESERVED_NAMES:
+        return f"must be something else: /v1/features/{text} is the path of another call"
+    return _reserved_error(text)
+
+
 class PluginBody(BodySchema):
     """A plugin of the feature."""
 
@@ -163,7 +176,7 @@ class FeatureBody(BodySchema):
     name = Text(
         required=True,
         validate=matching(_NAME, "must be 1 to 63 letters, digits, - and _, first a letter or digit (A-Z, a-z, 0-9)"),
-        check=_reserved_error,
+        check=_name_error,
     )
     author = Text(
         required=True,

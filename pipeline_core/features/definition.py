@@ -13,6 +13,9 @@ from pipeline_core.validation.texts import shown
 EVERYONE = "all"
 """Means all authors when features are listed; reserved, so no feature and no author may have this name."""
 
+RESERVED_NAMES = frozenset({"what-if"})
+"""No names of features: other paths have these words in the place of a name."""
+
 SECRET_SET = "set"
 """The placeholder for a secret in responses. In a request it means to keep the stored secret."""
 

@@ -164,6 +164,7 @@ _SOUND: dict[str, Callable[[Case], None]] = {
     "PUT /v1/job/stop/{job_id}": _note,
     "PUT /v1/job/resume/{job_id}": _note,
     "POST /v1/features": _feature,
+    "POST /v1/features/what-if": _feature,
     "PUT /v1/plugins/sequence": _sequence,
     "POST /v1/tokens": _token,
     "GET /v1/job/list": _list,

@@ -137,7 +137,8 @@ def test_a_valid_feature_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["-a", "_a", "a b", "a.b", "a/b", "ä", "x" * 64, "a\n", " a", "all", "ALL", "aLl", 5, ["a"], "a\x00"]
+    "name",
+    ["-a", "_a", "a b", "a.b", "a/b", "ä", "x" * 64, "a\n", " a", "all", "ALL", "aLl", "what-if", 5, ["a"], "a\x00"],
 )
 def test_an_invalid_feature_name_is_refused(name: Any) -> None:
     with pytest.raises(WrongParameter) as caught:
