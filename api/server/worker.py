@@ -17,8 +17,12 @@ from api.server.client_socket import ClientSocket
 from api.server.connections import Connections, Limits
 from api.server.request_reader import READ_BYTES, Phase, RequestReader
 from pipeline_core.common.client_network import client_network
-from pipeline_core.jobs.feed_tail import feed_tail
+from pipeline_core.common.imports import lean_imports
 from pipeline_core.settings import ApiSettings, settings
+
+# gunicorn loads this before the application.
+with lean_imports():
+    from pipeline_core.jobs.feed_tail import feed_tail
 
 RECEIVE_BYTES = 65536
 BYTES_HELD = 64 * 1024 * 1024
