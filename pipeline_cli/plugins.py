@@ -6,6 +6,7 @@ import click
 
 from pipeline_cli import render
 from pipeline_cli.client import ServiceClient
+from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.options import with_service
 from pipeline_cli.output import Output
 from pipeline_cli.simple import show_command
@@ -22,23 +23,26 @@ def plugins(service: ServiceClient, out: Output, plugin_type: str) -> None:
     out.show(service.all("v1", "plugins", "list", plugin_type), render.plugins)
 
 
-@click.group()
-def plugin() -> None:
-    """Show a plugin with its health, and change the running order."""
+plugin = LazyGroup(
+    "plugin",
+    entries={
+        "check": Entry("pipeline_cli.check:check", "Check a running plugin as the service would call it."),
+        "show": Entry("pipeline_cli.plugins:show", "Show a plugin with the state of its circuit and its last calls."),
+        "order": Entry("pipeline_cli.plugins:order", "Let a plugin run before another one of its type."),
+    },
+    help="Check and show plugins, and change their order.",
+)
 
-
-plugin.add_command(
-    show_command(
-        "show",
-        "plugins/detail/{}",
-        render.plugin,
-        help="Show a plugin with the state of its circuit and its last calls.",
-        metavar="KEY",
-    )
+show = show_command(
+    "show",
+    "plugins/detail/{}",
+    render.plugin,
+    help="Show a plugin with the state of its circuit and its last calls.",
+    metavar="KEY",
 )
 
 
-@plugin.command()
+@click.command()
 @click.argument("key", metavar="KEY")
 @click.option("--before", metavar="KEY", required=True, help="The plugin of the same type that is to run after it.")
 @with_service

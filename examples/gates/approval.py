@@ -8,12 +8,20 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+def decide(header):
+    what = " of ".join(filter(None, (header.get("taskName"), header.get("flowName")))) or header["jobName"]
+    return {"decision": "suspend", "reason": f"{what} needs somebody's consent"}
+
+
 class Gate(BaseHTTPRequestHandler):
     def do_POST(self):
-        header = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["header"]
-        what = " of ".join(filter(None, (header.get("taskName"), header.get("flowName")))) or header["jobName"]
-        answer = json.dumps({"decision": "suspend", "reason": f"{what} needs somebody's consent"}).encode()
-        self.send_response(200)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            status, answer = 200, decide(json.loads(body)["header"])
+        except (ValueError, LookupError, TypeError):
+            status, answer = 400, {"error": "this is no packet"}
+        answer = json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()

@@ -19,9 +19,13 @@ def decide(packet):
 
 class Gate(BaseHTTPRequestHandler):
     def do_POST(self):
-        packet = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = json.dumps(decide(packet)).encode()
-        self.send_response(200)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            status, answer = 200, decide(json.loads(body))
+        except (ValueError, LookupError, TypeError):
+            status, answer = 400, {"error": "this is no packet"}
+        answer = json.dumps(answer).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()

@@ -25,17 +25,19 @@ listen() {
 }
 
 answer() {
-    local line length=0 body='{"decision": "pass"}'
+    local line packet length=0 status='200 OK' body='{"decision": "pass"}'
     while IFS= read -r line && line=${line%$'\r'} && [[ $line ]]; do
         if [[ ${line,,} =~ ^content-length:\ *([0-9]+) ]]; then length=${BASH_REMATCH[1]}; fi
     done
     # To close a connection on which there is something left to read is to reset it.
-    head -c "$length" >/dev/null
-    if [[ -e $1 ]]; then
+    packet=$(head -c "$length")
+    if [[ $packet != '{'*'}' ]]; then
+        status='400 Bad Request' body='{"error": "this is no packet"}'
+    elif [[ -e $1 ]]; then
         body='{"decision": "suspend", "reason": "maintenance; asked again by itself", "askAgainAfterSeconds": 5}'
     fi
-    printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
-        "${#body}" "$body"
+    printf 'HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
+        "$status" "${#body}" "$body"
 }
 
 if [[ $1 == - ]]; then answer "$2"; else listen "$1" "$2"; fi

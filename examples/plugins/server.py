@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from command_decorator import decorate
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, abort, jsonify, request
 from header_gate import decide
 from kubeflow_jobs import Untranslatable
 from life_hook import Hook
@@ -49,9 +49,7 @@ def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
 
     @app.post("/hook")
     def hear() -> Response:
-        return Response(
-            hook.hear(request.get_json(), request.headers.get("Idempotency-Key", "")), mimetype="text/plain"
-        )
+        return Response(hook.hear(sent(), request.headers.get("Idempotency-Key", "")), mimetype="text/plain")
 
     @app.get("/received")
     def received() -> Response:
@@ -66,7 +64,15 @@ def create_app(scheduler: str = DEFAULT_SCHEDULER) -> Flask:
 
 
 def answer_with(plugin: Callable[[Any], Any]) -> Callable[[], Response]:
-    return lambda: jsonify(plugin(request.get_json()))
+    return lambda: jsonify(plugin(sent()))
+
+
+def sent() -> dict[str, Any]:
+    """The packet, or event, of this request. What is none is answered with status 400."""
+    document = request.get_json()
+    if not isinstance(document, dict):
+        abort(400, "a JSON object was expected")
+    return document
 
 
 def main() -> None:

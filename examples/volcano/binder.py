@@ -20,7 +20,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, abort, jsonify, request
 from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
@@ -142,19 +142,27 @@ def group_of(packet: dict[str, Any]) -> dict[str, Any]:
     return {"minMember": sum(role.get("replicas", 1) for role in packet["job"]["spec"]["roles"]), "queue": queue}
 
 
+def sent() -> dict[str, Any]:
+    """The packet, or event, of this request. What is none is answered with status 400."""
+    document = request.get_json()
+    if not isinstance(document, dict):
+        abort(400, "a JSON object was expected")
+    return document
+
+
 def create_app(groups: PodGroups) -> Flask:
     app = Flask(__name__)
 
     @app.post("/bind")
     def bind_job() -> Response:
-        packet = request.get_json()
+        packet = sent()
         taskset = bind(packet)
         groups.create(packet["header"]["jobID"], taskset["metadata"]["namespace"], group_of(packet))
         return jsonify(taskset)
 
     @app.post("/hook")
     def handle_event() -> Response:
-        event = request.get_json()
+        event = sent()
         if event["current_state"] in FINAL:
             groups.remove(event["id"], event["namespace"])
         return Response("OK", mimetype="text/plain")

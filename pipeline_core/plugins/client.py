@@ -101,7 +101,7 @@ class PluginClient:
                 )
                 started = time.monotonic()
                 response = self._transport.post(endpoint.address, body, headers, limit)
-                _check_status(response, endpoint)
+                check_status(response, endpoint)
                 return Reply(response.body, attempts, time.monotonic() - started, _requested_pause(response))
 
         retrying = Retrying(
@@ -145,7 +145,8 @@ def _limit(timeout: float, deadline: float) -> Deadline:
     return Deadline.after(min(timeout, left))
 
 
-def _check_status(response: Response, endpoint: Endpoint) -> None:
+def check_status(response: Response, endpoint: Endpoint) -> None:
+    """Raises what a status other than 200 means: PluginUnavailable, JobRejected or BadAnswer."""
     status, pause = response.status, _requested_pause(response)
     if status == 200:
         return

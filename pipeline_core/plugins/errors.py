@@ -47,6 +47,10 @@ class BadAnswer(CallFailed):
     """The plugin answered something that is not expected; non-retryable."""
 
 
+class AnswerTooLarge(BadAnswer):
+    """The answer has more bytes than one may have."""
+
+
 class JobRejected(CallFailed):
     """A translator answered that the job is invalid: a mistake of its user, not of the plugin. `cause` is the reason."""
 

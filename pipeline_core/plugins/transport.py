@@ -21,7 +21,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import DecodeError, HTTPError, LocationValueError, ProtocolError, ReadTimeoutError, SSLError
 
-from pipeline_core.plugins.errors import BadAnswer, CallFailed, PluginUnavailable
+from pipeline_core.plugins.errors import AnswerTooLarge, BadAnswer, CallFailed, PluginUnavailable
 from pipeline_core.plugins.network import Deadline, connect
 from pipeline_core.settings import Network
 
@@ -70,6 +70,11 @@ class Transport:
         finally:
             _BOUNDS.reset(reset)
 
+    def close(self) -> None:
+        """Close the connections that are kept open. Calls may still be made."""
+        if self._own and self._own[0] == os.getpid():
+            self._own[1].clear()
+
     def _pools(self) -> urllib3.PoolManager:
         """A connection must not be shared with a parent process, so each process has its own."""
         if self._own and self._own[0] == os.getpid():
@@ -88,7 +93,7 @@ def _read(answer: urllib3.BaseHTTPResponse) -> bytes:
             return b""
     body = answer.read(MAX_ANSWER + 1)
     if len(body) > MAX_ANSWER:
-        raise BadAnswer(f"its answer is larger than {MAX_ANSWER >> 20} MiB")
+        raise AnswerTooLarge(f"its answer is larger than {MAX_ANSWER >> 20} MiB")
     return body
 
 

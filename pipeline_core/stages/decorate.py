@@ -11,7 +11,7 @@ import jsonpatch
 
 from pipeline_core.errors import WrongParameter
 from pipeline_core.features.snapshot import RegisteredPlugin
-from pipeline_core.plugins import answers
+from pipeline_core.stages import reading
 from pipeline_core.stages.calls import (
     Answered,
     call_in_parallel,
@@ -23,7 +23,7 @@ from pipeline_core.stages.calls import (
 from pipeline_core.stages.choice import choose
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Fail, Outcome, TrailEntry, TrailOutcome
-from pipeline_core.stages.tasksets import as_bad_answer, described, policy_for_additions
+from pipeline_core.stages.tasksets import described, policy_for_additions
 from pipeline_core.taskset.additive import decoration
 from pipeline_core.taskset.change import TaskSetChange, patch
 from pipeline_core.taskset.merge import decorated
@@ -37,10 +37,7 @@ def run(step: ClaimedStep) -> Outcome:
     earlier = settled_calls(step)
 
     def read(plugin: RegisteredPlugin, body: bytes) -> TaskSetChange:
-        answer = answers.taskset(body)
-        with as_bad_answer():
-            check_size(answer)
-            return decoration(base, answer, policy_for_additions())
+        return reading.decoration(base, body)
 
     results = call_in_parallel(
         step, [plugin for plugin in plugins if plugin.key not in earlier], request_body(step), read
