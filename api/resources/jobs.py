@@ -14,11 +14,11 @@ from api.blueprint import Blueprint, Call
 from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import jobs as forms
-from api.schemas.plan import JobPlan
+from api.schemas.plan import JobPlan, StoredJobPlan
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import control, detail, explanation, queries, submission, trail, views
+from pipeline_core.jobs import blame, control, detail, explanation, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
 from pipeline_core.validation.texts import shown
 
@@ -39,7 +39,10 @@ _EXAMPLE = {
     "job": {"kind": "TFJob", "replicas": 2},
 }
 _ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
-_OF_A_JOB = ("job_detail", "config", "taskset", "job_trail", "job_events", "job_logs", "stop", "resume", "retry")
+_OF_A_JOB = (
+    *("job_detail", "config", "taskset", "job_blame", "job_trail", "job_events", "job_logs", "explain_stored"),
+    *("stop", "resume", "retry"),
+)
 
 
 @blueprint.operation(
@@ -74,6 +77,27 @@ def explain(call: Call) -> Any:
     """
     with transaction() as session:
         return explanation.explain(session, call.body, call.actor).to_json()
+
+
+@blueprint.operation("GET", "/explain/<job_id>", needs=Privilege.READ_JOB, payload=StoredJobPlan)
+def explain_stored(call: Call, job_id: str) -> Any:
+    """What would be foretold of a job now, beside what happened to it
+
+    The stages and plugins as for a job that is not submitted yet, by the features as they stand now; and of each stage the
+    calls that were made.
+    """
+    with transaction() as session:
+        return explanation.explain_stored(session, job_id, call.actor)
+
+
+@blueprint.operation("GET", "/blame/<job_id>", needs=Privilege.READ_JOB, payload=forms.Blame)
+def job_blame(call: Call, job_id: str) -> Any:
+    """Which plugin put what into a job's TaskSet
+
+    The patches, applied one after the other to `first`, give `taskset`. Values are as in the TaskSet: none is masked.
+    """
+    with transaction() as session:
+        return blame.blame(session, job_id, call.actor)
 
 
 @blueprint.operation(

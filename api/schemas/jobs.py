@@ -327,6 +327,30 @@ class TrailItem(Schema):
     )
 
 
+class TaskSetChange(Schema):
+    """What a plugin changed in a TaskSet."""
+
+    stage = fields.String(required=True, allow_none=True)
+    plugin = fields.String(
+        required=True,
+        metadata={"description": "The plugin's key; empty where it is not known any more whose change it is."},
+    )
+    at = nullable_time()
+    patch = fields.List(fields.Dict(), required=True, metadata={"description": "RFC 6902."})
+
+
+class Blame(Schema):
+    """A job's first TaskSet, and the changes that made the present one of it."""
+
+    first = fields.Dict(
+        required=True,
+        allow_none=True,
+        metadata={"description": "Null for a job that is translated: its first patch has all."},
+    )
+    changes = fields.List(fields.Nested(TaskSetChange), required=True, metadata={"description": "In order."})
+    taskset = fields.Dict(required=True, allow_none=True, metadata={"description": "Null before translation."})
+
+
 class EventDelivery(Schema):
     """The delivery of an event to one subscriber."""
 

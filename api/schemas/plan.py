@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from api.schemas.fields import nullable_time
 from api.schemas.jobs import STATE
 from pipeline_core.stages.names import STAGES
 
@@ -82,3 +83,33 @@ class JobPlan(Schema):
     standIn = fields.Nested(StandIn, required=True)
     stages = fields.List(fields.Nested(PlannedStage), required=True)
     lifeHooks = fields.List(fields.Nested(PlannedHook), required=True)
+
+
+class StageCall(Schema):
+    """A plugin call of a stage, or a resume, that was made."""
+
+    plugin = fields.String(required=True)
+    asking = fields.Integer(required=True, metadata={"description": "Number of the call to this plugin, from 1."})
+    attempts = fields.Integer(required=True)
+    startedAt = nullable_time()
+    durationMs = fields.Integer(required=True)
+    outcome = fields.String(required=True)
+    decision = fields.String(required=True)
+    reason = fields.String(required=True)
+    actor = fields.String(required=True, metadata={"description": "Who resumed."})
+
+
+class StageOfJob(PlannedStage):
+    """What a stage would do now, and what it did."""
+
+    calls = fields.List(fields.Nested(StageCall), required=True, metadata={"description": "In order."})
+
+
+class StoredJobPlan(JobPlan):
+    """The stages that a stored job would pass if it were submitted now, and the calls that were made of its plugins."""
+
+    jobID = fields.String(required=True)
+    state = fields.String(required=True, validate=STATE)
+    stage = fields.String(required=True)
+    standIn = fields.Nested(StandIn, required=True, allow_none=True, metadata={"description": "Null."})
+    stages = fields.List(fields.Nested(StageOfJob), required=True)

@@ -1,4 +1,5 @@
-"""Explain a job: which plugins would be called if it were submitted now, and why. No plugin is called, nothing is stored."""
+"""Explain a job: which plugins would be called if it were submitted now, and why; of a job that exists also which were. No plugin
+is called, nothing is stored."""
 
 from __future__ import annotations
 
@@ -6,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.database.models import Job, JobDocument, TrailRow
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
+from pipeline_core.jobs import views
+from pipeline_core.jobs.queries import visible
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.selectors import SelectorExplanation
@@ -95,13 +100,14 @@ class JobExplanation:
     submission: Submission
     stages: tuple[ExplainedStage, ...]
     hooks: tuple[ExplainedPlugin, ...]
+    job_id: str = STAND_IN_ID
 
     def to_json(self) -> dict[str, Any]:
         return {
             "namespace": self.submission.namespace,
             "tasksetCheck": "passed" if self.submission.is_taskset else None,
-            "header": self.submission.header_of(STAND_IN_ID),
-            "standIn": {"jobID": STAND_IN_ID, "note": _NOTE},
+            "header": self.submission.header_of(self.job_id),
+            "standIn": {"jobID": STAND_IN_ID, "note": _NOTE} if self.job_id == STAND_IN_ID else None,
             "stages": [stage.to_json() for stage in self.stages],
             "lifeHooks": [{**hook.to_json(), "states": list(hook.states)} for hook in self.hooks],
         }
@@ -113,9 +119,40 @@ def explain(session: Session, submission: Submission, actor: Actor) -> JobExplan
     return explanation(submission, *snapshot.with_disabled(session))
 
 
-def explanation(submission: Submission, plugins: Snapshot, disabled: Snapshot) -> JobExplanation:
+def explain_stored(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
+    """The explanation of a job that exists by the current registry, each stage with the `calls` that were made of it. Raises
+    NotFound."""
+    job = visible(session, job_id, actor, Job.name, Job.kind, Job.namespace, Job.state, Job.stage)
+    stored = session.execute(
+        select(JobDocument.header, JobDocument.submitted).where(JobDocument.job_id == job_id)
+    ).one()
+    submission = Submission(
+        user_id=job.user_id,
+        name=job.name,
+        kind=job.kind,
+        header=stored.header,
+        job=stored.submitted,
+        namespace=job.namespace,
+    )
+    plan = explanation(submission, *snapshot.with_disabled(session), job_id=job_id).to_json()
+    entries = session.scalars(select(TrailRow).where(TrailRow.job_id == job_id).order_by(TrailRow.id))
+    calls = [views.trail_entry(entry) for entry in entries]
+    stages = [
+        {**stage, "calls": [_brief(call) for call in calls if call["stage"] == stage["stage"]]}
+        for stage in plan["stages"]
+    ]
+    return {"jobID": job_id, "state": job.state, "stage": job.stage, **plan, "stages": stages}
+
+
+def _brief(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in call.items() if name not in ("stage", "factors", "patch")}
+
+
+def explanation(
+    submission: Submission, plugins: Snapshot, disabled: Snapshot, *, job_id: str = STAND_IN_ID
+) -> JobExplanation:
     """The explanation of a job. Which plugins a stage would call is decided as for the stage itself (`stages.choice.choose`)."""
-    header = submission.header_of(STAND_IN_ID)
+    header = submission.header_of(job_id)
     stages: list[ExplainedStage] = []
     failed = Choice()
     for stage in STAGES:
@@ -132,7 +169,9 @@ def explanation(submission: Submission, plugins: Snapshot, disabled: Snapshot) -
             )
         )
         failed = failed if failed.fails else choice
-    return JobExplanation(submission=submission, stages=tuple(stages), hooks=_hooks(header, plugins, disabled))
+    return JobExplanation(
+        submission=submission, stages=tuple(stages), hooks=_hooks(header, plugins, disabled), job_id=job_id
+    )
 
 
 def _outcome(stage: Stage, choice: Choice, submission: Submission) -> str:

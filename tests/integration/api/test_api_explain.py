@@ -9,8 +9,12 @@ import pytest
 from sqlalchemy import func, select
 
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Event, Job, Step
+from pipeline_core.jobs import claims, cursor
+from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, TrailEntry, TrailOutcome
 from tests.builders import taskset
 
 JOB: dict[str, Any] = {"userID": "ada", "jobName": "mnist", "jobKind": "TFJob", "job": {"kind": "TFJob"}}
@@ -100,3 +104,45 @@ def test_an_own_only_token_asks_for_its_user_alone(bearer: Callable[..., Any]) -
     assert explained(client)["header"]["userID"] == "ada"
     answer = client("POST", "/v1/job/explain", json={**JOB, "userID": "bob"})
     assert (answer.status_code, answer.json["code"]) == (403, "PERMISSION_DENIED")
+
+
+def test_the_plan_of_a_job_that_exists_stands_beside_what_happened(admin: Any, bearer: Callable[..., Any]) -> None:
+    register(admin, "quota", "AccessGate")
+    job_id = admin.submit(header={"type": "debug"})
+    claim = claims.claim(job_id, 0, Stage.TRANSLATE, "w")
+    assert isinstance(claim, ClaimedStep)
+    entry = TrailEntry(plugin_key="T.gone.x", outcome=TrailOutcome.ANSWERED, started_at=now(), reason="fine")
+    cursor.finish(claim, Advance(trail=[entry], taskset=taskset()))
+    register(admin, "late", "AccessGate", selector=DEBUG)
+    plan = admin.payload("GET", f"/v1/job/explain/{job_id}")
+    assert (plan["jobID"], plan["state"], plan["stage"], plan["standIn"]) == (job_id, "waiting", "gates", None)
+    assert plan["header"]["jobID"] == job_id
+    assert [gate["key"] for gate in stage(plan, "gates")["plugins"]] == [
+        "AccessGate.quota.tests",
+        "AccessGate.late.tests",
+    ]
+    assert [(call["plugin"], call["reason"]) for call in stage(plan, "translate")["calls"]] == [("T.gone.x", "fine")]
+    assert stage(plan, "gates")["calls"] == []
+    assert (
+        bearer(Privilege.READ_JOB, forwho="bob", own_only=True)("GET", f"/v1/job/explain/{job_id}").status_code == 404
+    )
+
+
+def test_blame_names_the_translator_and_the_taskset_as_it_is(admin: Any, bearer: Callable[..., Any]) -> None:
+    job_id = admin.submit()
+    assert admin.payload("GET", f"/v1/job/blame/{job_id}") == {"first": None, "changes": [], "taskset": None}
+    claim = claims.claim(job_id, 0, Stage.TRANSLATE, "w")
+    assert isinstance(claim, ClaimedStep)
+    patch = [{"op": "replace", "path": "", "value": taskset()}]
+    entry = TrailEntry(plugin_key="T.tf.x", outcome=TrailOutcome.ANSWERED, started_at=now(), patch=patch)
+    cursor.finish(claim, Advance(trail=[entry], taskset=taskset()))
+    found = admin.payload("GET", f"/v1/job/blame/{job_id}")
+    assert [(change["stage"], change["plugin"], change["patch"]) for change in found["changes"]] == [
+        ("translate", "T.tf.x", patch)
+    ]
+    assert found["taskset"] == taskset()
+    own = admin.submit(kind="TaskSet", job=taskset())
+    found = admin.payload("GET", f"/v1/job/blame/{own}")
+    assert (found["first"], found["changes"]) == (found["taskset"], [])
+    assert found["first"]["metadata"]["name"] == own
+    assert bearer(Privilege.READ_JOB, forwho="bob", own_only=True)("GET", f"/v1/job/blame/{job_id}").status_code == 404

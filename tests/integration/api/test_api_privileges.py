@@ -16,6 +16,8 @@ ALSO = {RESUME: "approve_job", ("GET", "/v1/search?prefix=x"): "read_feature"}
 NEEDS = {
     ("POST", "/v1/job"): "write_job",
     ("POST", "/v1/job/explain"): "write_job",
+    ("GET", "/v1/job/explain/j1"): "read_job",
+    ("GET", "/v1/job/blame/j1"): "read_job",
     ("PUT", "/v1/job/stop/j1"): "write_job",
     ("PUT", "/v1/job/resume/j1"): "write_job",
     ("POST", "/v1/job/retry/j1"): "write_job",
