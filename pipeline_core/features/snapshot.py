@@ -11,6 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, select, true
 from sqlalchemy.orm import Session
 
 from pipeline_core.common.encryption import decrypt
+from pipeline_core.database import transaction
+from pipeline_core.database.engine import engine
 from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
@@ -126,6 +128,15 @@ def at(session: Session, version: int) -> Snapshot:
     if snapshot is None or snapshot.version != version:
         snapshot = _latest()[database] = _compile(session)
     return snapshot
+
+
+def of_version(version: int) -> Snapshot:
+    """The same for who has read `version` in a transaction that is over. Raises Unavailable."""
+    found = _latest().get(engine())
+    if found is not None and found.version == version:
+        return found
+    with transaction() as session:
+        return at(session, version)
 
 
 def with_disabled(session: Session) -> tuple[Snapshot, Snapshot]:

@@ -40,6 +40,7 @@ from pipeline_core.database.models import (
     TrailRow,
     table,
 )
+from pipeline_core.database.prepared import Prepared
 from pipeline_core.database.rows import Passed
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
@@ -70,8 +71,8 @@ _HELD = (
     )
     .order_by(_JOB.c.id)
 )
-_HELD_AT_ONCE = _HELD.with_for_update(of=(_JOB, _STEP), key_share=True, skip_locked=True)
-_HELD_IN_TIME = _HELD.with_for_update(of=(_JOB, _STEP), key_share=True)
+_HELD_AT_ONCE = Prepared(_HELD.with_for_update(of=(_JOB, _STEP), key_share=True, skip_locked=True))
+_HELD_IN_TIME = Prepared(_HELD.with_for_update(of=(_JOB, _STEP), key_share=True))
 _COLUMNS = tuple(column.name for column in _JOB.columns)
 
 
@@ -140,7 +141,8 @@ def locked(session: Session, steps: Sequence[ClaimedStep], *, wait: bool) -> Ite
     held = [
         {"job_id": step.job_id, "epoch": step.epoch, "stage": step.stage, "lease_owner": step.owner} for step in steps
     ]
-    found = session.execute(_HELD_IN_TIME if wait else _HELD_AT_ONCE, _HELD_BY.parameters(held)).all()
+    locking = _HELD_IN_TIME if wait else _HELD_AT_ONCE
+    found = locking.execute(session.connection(), _HELD_BY.parameters(held)).all()
     before = {row.id: dict(zip(_COLUMNS, row, strict=False)) for row in found}
     changes = Changes(
         plugins=snapshot.at(session, found[0].registry_version) if found else snapshot.current(session),

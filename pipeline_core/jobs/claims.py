@@ -12,14 +12,15 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Interval, Row, Select, Text, Update, bindparam, case, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Interval, Row, Text, Update, bindparam, case, func, literal_column, null, or_, select, update
 
 from pipeline_core.common.stored import known_fields
-from pipeline_core.database import again_if_contended, transaction
+from pipeline_core.database import again_if_contended, connected, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, table
+from pipeline_core.database.prepared import Prepared
 from pipeline_core.features import snapshot
-from pipeline_core.jobs import trail_rows
+from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.jobs import leases, trail_rows
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import ClaimedStep, Unreachable
@@ -44,24 +45,30 @@ def claim(
 ) -> ClaimedStep | AlreadyAdvanced | NotOwner:
     """Take the lease of a step for `owner`, a name that is unique to this call: from `holder` too, which hands it over without
     another claim being counted. Raises Unavailable."""
-    with transaction() as session:
-        row = session.execute(
-            _claiming(stage),
-            {
-                "of_job": job_id,
-                "of_epoch": epoch,
-                "of_stage": stage,
-                "owner": owner,
-                "holder": holder,
-                "lease": timedelta(seconds=settings().lease_seconds),
-            },
-        ).one_or_none()
+    parameters = {
+        "of_job": job_id,
+        "of_epoch": epoch,
+        "of_stage": stage,
+        "owner": owner,
+        "holder": holder,
+        "lease": timedelta(seconds=settings().lease_seconds),
+    }
+    with connected() as connection:
+        row = _claiming(stage).execute(connection, parameters).one_or_none()
         if row is None:
             if not after(stage):
                 return NotOwner()
-            pending = session.execute(select(Step.epoch, Step.stage).where(Step.job_id == job_id)).one_or_none()
-            return why_not_claimed((pending.epoch, Stage(pending.stage)) if pending else None, epoch, stage)
-        return _claimed_step(session, row, epoch, stage, owner)
+            pending = connection.execute(select(_STEP.c.epoch, _STEP.c.stage).where(_STEP.c.job_id == job_id))
+            found = pending.one_or_none()
+            return why_not_claimed((found.epoch, Stage(found.stage)) if found else None, epoch, stage)
+    try:
+        plugins = snapshot.of_version(row.version)
+    except Exception:
+        # No fault of the job, which would fail if that counted.
+        with transaction() as session:
+            leases.give_back(session, job_id, epoch, owner)
+        raise
+    return _claimed_step(row, stage, owner, plugins)
 
 
 @again_if_contended
@@ -71,25 +78,21 @@ def claim_waiting(stage: Stage, most: int, owner: str) -> list[ClaimedStep]:
     Their messages may come later. The owner of each is `owner`, a name that is unique to this call, and the job. Steps that
     another transaction has locked are left out. Raises Unavailable.
     """
+    parameters = {
+        "of_stage": stage,
+        "most": most,
+        "owner": f"{owner}/",
+        "lease": timedelta(seconds=settings().lease_seconds),
+    }
     with transaction() as session:
-        rows = session.execute(
-            _claiming_waiting(stage),
-            {
-                "of_stage": stage,
-                "most": most,
-                "owner": f"{owner}/",
-                "lease": timedelta(seconds=settings().lease_seconds),
-            },
-        ).all()
-        return [_claimed_step(session, row, row.epoch, stage, f"{owner}/{row.job_id}") for row in rows]
+        rows = _claiming_waiting(stage).execute(session.connection(), parameters).all()
+        return [_claimed_step(row, stage, f"{owner}/{row.job_id}", snapshot.at(session, row.version)) for row in rows]
 
 
-def _claimed_step(session: Session, row: Row[Any], epoch: int, stage: Stage, owner: str) -> ClaimedStep:
-    plugins = snapshot.at(session, row.version)
-    has_plugins = stage in PLUGIN_TYPE and plugins.of(PLUGIN_TYPE[stage])
+def _claimed_step(row: Row[Any], stage: Stage, owner: str, plugins: Snapshot) -> ClaimedStep:
     return ClaimedStep(
         job_id=row.job_id,
-        epoch=epoch,
+        epoch=row.epoch,
         stage=stage,
         owner=owner,
         claim_count=row.claim_count,
@@ -105,12 +108,12 @@ def _claimed_step(session: Session, row: Row[Any], epoch: int, stage: Stage, own
         factors=row.factors,
         plugins=plugins,
         unreachable=_read_unreachable(row.unreachable),
-        trail=trail_rows.read(session, row.job_id, stage) if has_plugins else (),
+        trail=trail_rows.entries(row.trail),
     )
 
 
 @cache
-def _claiming(stage: Stage) -> Select[Any]:
+def _claiming(stage: Stage) -> Prepared:
     """The statement that takes the lease of a step and reads all that its stage needs."""
     step = _STEP.c
     handed_over = step.lease_owner == bindparam("holder")
@@ -127,14 +130,14 @@ def _claiming(stage: Stage) -> Select[Any]:
             lease_owner=bindparam("owner"),
             lease_until=_LEASE_END,
             due_at=_LEASE_END,
-            claim_count=step.claim_count + case((handed_over, 0), else_=1),
+            claim_count=step.claim_count + case((handed_over, literal_column("0")), else_=literal_column("1")),
         )
     )
     return _reading(claimed, stage)
 
 
 @cache
-def _claiming_waiting(stage: Stage) -> Select[Any]:
+def _claiming_waiting(stage: Stage) -> Prepared:
     """The same for steps that nobody has claimed, as many as `most`."""
     step = _STEP.c
     waiting = (
@@ -164,18 +167,20 @@ def _claiming_waiting(stage: Stage) -> Select[Any]:
     return _reading(claimed, stage)
 
 
-def _reading(claiming: Update, stage: Stage) -> Select[Any]:
+def _reading(claiming: Update, stage: Stage) -> Prepared:
     step = _STEP.c
     claimed = claiming.returning(step.job_id, step.epoch, step.claim_count, step.crash_count, step.unreachable)
     of_step = claimed.cte("claimed")
     document = _DOCUMENT.c.submitted if stage is Stage.TRANSLATE else _DOCUMENT.c.taskset
-    return (
+    trail = trail_rows.as_json(of_step.c.job_id, stage) if stage in PLUGIN_TYPE else null()
+    return Prepared(
         select(
             *of_step.c,
             *(_JOB.c[name] for name in ("kind", "user_id", "namespace", "attempt", "request_id")),
             _DOCUMENT.c.header,
             _DOCUMENT.c.factors,
             document.label("document"),
+            trail.label("trail"),
             select(table(Registry).c.version).scalar_subquery().label("version"),
         )
         .join_from(of_step, _JOB, _JOB.c.id == of_step.c.job_id)

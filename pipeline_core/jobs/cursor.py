@@ -174,7 +174,7 @@ def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Endin
         case Postpone() | Crash():
             _postpone(session, job, outcome)
         case NoPlace():
-            leases.give_back(session, step)
+            leases.give_back(session, step.job_id, step.epoch, step.owner)
         case Launched():
             _launched(session, job)
 

@@ -71,7 +71,7 @@ def release(step: ClaimedStep) -> None:
     Raises Unavailable.
     """
     with transaction() as session:
-        give_back(session, step)
+        give_back(session, step.job_id, step.epoch, step.owner)
 
 
 @again_if_contended
@@ -97,11 +97,11 @@ def keep_waiting(steps: Sequence[Waiting]) -> list[Waiting]:
     return [step for step in (Waiting(row.job_id, row.epoch, Stage(row.stage)) for row in rows) if step in set(steps)]
 
 
-def give_back(session: Session, step: ClaimedStep) -> None:
+def give_back(session: Session, job_id: str, epoch: int, owner: str) -> None:
     """Give a claimed step back as `release` does, in the caller's transaction."""
     session.execute(
         update(_STEP)
-        .where(_STEP.c.job_id == step.job_id, _STEP.c.epoch == step.epoch, _STEP.c.lease_owner == step.owner)
+        .where(_STEP.c.job_id == job_id, _STEP.c.epoch == epoch, _STEP.c.lease_owner == owner)
         .values(
             lease_owner=None,
             lease_until=None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import JSON, ColumnElement, ScalarSelect, delete, func, insert, literal, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import TrailRow, table
@@ -16,29 +18,30 @@ KEPT_OF_A_PLUGIN = 200
 """How many rows of one plugin are kept of a job: a gate may ask to be called again every few seconds, for days."""
 
 COLUMNS = ("job_id", "epoch", "stage", *TrailEntry.__slots__)
-_INSERT = insert(table(TrailRow))
+_TRAIL = table(TrailRow)
+_INSERT = insert(_TRAIL)
 
 
 def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
     """The plugin calls of this stage of the job so far, oldest first."""
-    rows = session.execute(
-        select(TrailRow).where(TrailRow.job_id == job_id, TrailRow.stage == stage).order_by(TrailRow.id)
-    ).scalars()
-    return tuple(
-        TrailEntry(
-            plugin_key=row.plugin_key,
-            outcome=TrailOutcome(row.outcome),
-            started_at=row.started_at,
-            call_number=row.call_number,
-            attempts=row.attempts,
-            duration_ms=row.duration_ms,
-            decision=row.decision,
-            reason=row.reason,
-            factors=row.factors,
-            patch=row.patch,
-        )
-        for row in rows
-    )
+    return entries(session.scalar(select(as_json(literal(job_id), stage))))
+
+
+def as_json(job_id: ColumnElement[str], stage: Stage) -> ScalarSelect[Any]:
+    """The plugin calls of this stage of a job so far as one value, from which `entries` makes them; null if there are none."""
+    call = func.json_build_array(*(_TRAIL.c[name] for name in TrailEntry.__slots__))
+    calls = select(func.json_agg(aggregate_order_by(call, _TRAIL.c.id), type_=JSON))
+    return calls.where(_TRAIL.c.job_id == job_id, _TRAIL.c.stage == str(stage)).scalar_subquery()
+
+
+def entries(calls: Sequence[Sequence[Any]] | None) -> tuple[TrailEntry, ...]:
+    """The plugin calls that were read `as_json`."""
+    return tuple(_entry(dict(zip(TrailEntry.__slots__, call, strict=True))) for call in calls or ())
+
+
+def _entry(fields: dict[str, Any]) -> TrailEntry:
+    started_at = datetime.fromisoformat(fields["started_at"])
+    return TrailEntry(**{**fields, "started_at": started_at, "outcome": TrailOutcome(fields["outcome"])})
 
 
 def write(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:

@@ -20,7 +20,8 @@ from pipeline_core.common.failpoints import FailpointReached, Point
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, Event, Job, JobDocument, Replica, Step
 from pipeline_core.errors import WrongParameter
-from pipeline_core.features import registry
+from pipeline_core.features import registry, snapshot
+from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.jobs import claims, control, cursor, leases, sweep, trail_rows
 from pipeline_core.jobs.claims import AlreadyAdvanced, NotOwner
 from pipeline_core.jobs.cursor import Continue, Done, Finished, Parked
@@ -186,6 +187,35 @@ def test_a_stage_that_the_worker_does_not_serve_is_left_to_others() -> None:
     job_id = submitted()
     assert cursor.finish(claimed(job_id), Advance(taskset=taskset()), (Stage.BIND,)) == Continue(Stage.LAUNCH)
     assert claimed(job_id, Stage.LAUNCH, owner="w2").claim_count == 1
+
+
+def test_a_claim_does_not_count_when_the_plugins_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = submitted()
+
+    def fail(version: int) -> Snapshot:
+        raise ValueError("a secret cannot be decrypted")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(snapshot, "of_version", fail)
+        with pytest.raises(ValueError, match="decrypted"):
+            claimed(job_id)
+    assert claimed(job_id, owner="w2").claim_count == 1
+
+
+def test_the_plugin_calls_of_a_stage_are_read_with_its_claim() -> None:
+    job_id = submitted()
+    entries = [
+        TrailEntry(
+            plugin_key=f"TemplateTranslator.{name}.platform",
+            outcome=TrailOutcome.IGNORED,
+            started_at=now(),
+            reason='a quote \' and "two"',
+            patch=[{"op": "add", "path": "/a", "value": "zero \\u0000"}],
+        )
+        for name in ("b", "a")
+    ]
+    cursor.finish(claimed(job_id), Postpone(trail=entries, reason="later", seconds=0))
+    assert claimed(job_id, owner="w2").trail == tuple(entries)
 
 
 def test_the_cursor_skips_stages_that_nothing_matches() -> None:
