@@ -10,7 +10,7 @@ from pipeline_cli import logs as lines
 from pipeline_cli import render, render_flows
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.group import Entry, LazyGroup
-from pipeline_cli.options import Pair, with_service
+from pipeline_cli.options import Pair, Visible, with_service
 from pipeline_cli.output import Output
 from pipeline_cli.run_progress import watch as watched
 from pipeline_cli.simple import change_command, show_command, show_page, with_paging
@@ -57,6 +57,7 @@ def with_filters(function: Any) -> Any:
 @click.option("--task", help="Only this task, alone.")
 @click.option("--debug", is_flag=True, help="With --task: a pod that sleeps in place of the task's command.")
 @reason_option
+@click.option("--idempotency-key", type=Visible(), help="The same key with the same run again starts nothing.")
 @WATCH
 @with_service
 def start(
@@ -67,6 +68,7 @@ def start(
     task: str | None,
     debug: bool,
     reason: str | None,
+    idempotency_key: str | None,
     watch: bool,
 ) -> None:
     """Start a run of a flow, or of one of its tasks alone."""
@@ -74,7 +76,8 @@ def start(
         raise click.UsageError("--debug needs --task: the pod is one task's")
     path = ("tasks", task, "debug" if debug else "run") if task else ("run",)
     body: dict[str, Any] = {"variables": dict(variables)} | ({"reason": reason} if reason else {})
-    started = service.post("v1", "flows", name, *path, body=body).payload
+    headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
+    started = service.post("v1", "flows", name, *path, body=body, headers=headers).payload
     if watch:
         out.progress(f"{started['runID']} started")
         watched(service, out, started["runID"])

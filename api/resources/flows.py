@@ -9,13 +9,16 @@ from werkzeug.routing import BaseConverter
 
 from api import paging
 from api.blueprint import Blueprint, Call
+from api.idempotency import KEY_HEADER, repeatable
 from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import flows as forms
 from api.schemas import runs as run_forms
 from api.schemas.fields import Pages
+from pipeline_core.auth import idempotency
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
+from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import transaction
 from pipeline_core.flows import lookup
 from pipeline_core.flows.notation.names import RESERVED_FLOW_NAMES
@@ -145,7 +148,8 @@ _starting = partial(
     needs=Privilege.WRITE_JOB,
     body=RequestBody(run_forms.RunBody, required=False, example=_RUN_BODY),
     payload=run_forms.RunStarted,
-    error_statuses=(404,),
+    error_statuses=(404, 409),
+    parameters=(KEY_HEADER,),
     example={"runID": _RUN_ID},
     links=_RUN_LINKS,
 )
@@ -170,10 +174,14 @@ def debug_task(call: Call, name: str, task: str) -> Any:
 
 
 def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -> Any:
+    run_id = new_run_id(now())
     with transaction() as session:
-        run_id = creation.create(
+        flow = lookup.visible(session, name, call.actor, keep=True)
+        if earlier := idempotency.claim(session, call.actor, repeatable(call), run_id):
+            return {"runID": earlier}
+        creation.create(
             session,
-            lookup.visible(session, name, call.actor, keep=True),
+            flow,
             trigger=trigger,
             execution_date=now(),
             runner=call.actor.name,
@@ -182,5 +190,6 @@ def _started(call: Call, name: str, trigger: Trigger, task: str | None = None) -
             reason=call.body["reason"],
             request_id=call.actor.request_id,
             actor=call.actor,
+            run_id=run_id,
         )
     return {"runID": run_id}

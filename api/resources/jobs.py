@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from flask import request
-
 from api import paging
 from api.blueprint import Blueprint, Call
+from api.idempotency import KEY_HEADER, repeatable
 from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import jobs as forms
@@ -24,13 +21,6 @@ from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
 
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
-_KEY_HEADER = {
-    "in": "header",
-    "name": "Idempotency-Key",
-    "schema": {"type": "string", "pattern": f"^{_KEY.pattern}$"},
-    "description": "The same key, token and body again answers the same job and submits nothing. Kept for 24 hours.",
-}
 _EXAMPLE = {
     "userID": "ada",
     "jobName": "mnist",
@@ -52,15 +42,13 @@ _OF_A_JOB = (
     body=RequestBody(forms.Submit, example=_EXAMPLE),
     payload=forms.Submitted,
     error_statuses=(409,),
-    parameters=(_KEY_HEADER,),
+    parameters=(KEY_HEADER,),
     example={"jobID": _ID},
     links=dict.fromkeys(_OF_A_JOB, ("job_id", "jobID")),
 )
 def submit(call: Call) -> Any:
     """Submit a job; it is stored durably before the answer is sent"""
-    key = _idempotency_key()
-    digest = hashlib.sha256(call.raw).hexdigest() if key else ""
-    return {"jobID": submission.submit(call.body, call.actor, idempotency_key=key, raw_hash=digest)}
+    return {"jobID": submission.submit(call.body, call.actor, repeatable=repeatable(call))}
 
 
 @blueprint.operation(
@@ -136,11 +124,12 @@ def resume(call: Call, job_id: str) -> None:
     needs=Privilege.WRITE_JOB,
     payload=forms.Submitted,
     error_statuses=(409,),
+    parameters=(KEY_HEADER,),
     example={"jobID": _ID},
 )
 def retry(call: Call, job_id: str) -> Any:
     """Submit a failed or stopped job again, as a new job"""
-    return {"jobID": control.retry(job_id, call.actor)}
+    return {"jobID": control.retry(job_id, call.actor, repeatable(call))}
 
 
 @blueprint.operation(
@@ -267,10 +256,3 @@ def _require_same(call: Call, job_id: str) -> None:
     if call.body["jobID"] not in (None, job_id):
         text = f"must be equal to the path's, {shown(job_id)}"
         raise WrongParameter(f"jobID: {text}", errors={"jobID": [text]})
-
-
-def _idempotency_key() -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not _KEY.fullmatch(key):
-        raise WrongParameter("The header Idempotency-Key must be 1 to 255 visible ASCII characters.")
-    return key

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import SYSTEM, Actor
+from pipeline_core.auth.idempotency import RepeatableRequest
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
@@ -119,8 +120,9 @@ def _require_may_resume(job: Job, actor: Actor) -> None:
         )
 
 
-def retry(job_id: str, actor: Actor) -> str:
-    """Submit a failed or stopped job again, as a new job. Returns the new job's ID. Raises NotFound, Conflict."""
+def retry(job_id: str, actor: Actor, repeatable: RepeatableRequest | None = None) -> str:
+    """Submit a failed or stopped job again, as a new job. Returns the new job's ID, or that of the job that the same
+    `repeatable` request made before. Raises NotFound, Conflict."""
     with transaction() as session:
         job = session.get(Job, job_id)
         if job is None or not actor.sees(job.user_id):
@@ -136,7 +138,7 @@ def retry(job_id: str, actor: Actor) -> str:
         header=document.header,
         namespace=job.namespace,
     )
-    return submit(submission, actor, retry_of=job_id)
+    return submit(submission, actor, repeatable=repeatable, retry_of=job_id)
 
 
 def due_suspensions(limit: int) -> list[str]:

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from pipeline_core.auth import idempotency
 from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.idempotency import RepeatableRequest
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
-from pipeline_core.database.models import IdempotencyKey
-from pipeline_core.errors import Conflict
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import settings
 from pipeline_core.stages.choice import next_of
@@ -110,22 +108,19 @@ def submit(
     submission: Submission,
     actor: Actor,
     *,
-    idempotency_key: str | None = None,
-    raw_hash: str = "",
+    repeatable: RepeatableRequest | None = None,
     retry_of: str | None = None,
 ) -> str:
     """Store the job, with its first event and its first step, in one transaction. Returns its ID.
 
-    When the same token has used `idempotency_key` before, returns the ID of that job and stores nothing; raises Conflict
-    when `raw_hash`, a digest of the request's body, differs. Raises Forbidden when the actor may not submit for this user.
+    When the request is `repeatable` and was sent before, returns the ID of the job that it made, and stores nothing; raises
+    Conflict when another one had the same key. Raises Forbidden when the actor may not submit for this user.
     """
     actor.require_may_submit_for(submission.user_id)
     job_id = new_job_id(now())
     with transaction() as session:
-        if idempotency_key:
-            earlier = _claim_key(session, actor.token_id or actor.name, idempotency_key, raw_hash, job_id)
-            if earlier:
-                return earlier
+        if earlier := idempotency.claim(session, actor, repeatable, job_id):
+            return earlier
         store(session, submission, actor, job_id=job_id, retry_of=retry_of)
     return job_id
 
@@ -173,23 +168,3 @@ def store(
         moment=moment,
     )
     wakeups.after_commit(session, wakeups.StepDue(job_id, 0, stage))
-
-
-def _claim_key(session: Session, token_id: str, key: str, raw_hash: str, job_id: str) -> str | None:
-    """Take the key for this job. Returns the ID of the job that has it already, if any."""
-    taken = session.execute(
-        insert(IdempotencyKey)
-        .values(token_id=token_id, key=key, body_hash=raw_hash, job_id=job_id, created_at=now())
-        .on_conflict_do_nothing()
-        .returning(IdempotencyKey.job_id)
-    ).scalar_one_or_none()
-    if taken:
-        return None
-    earlier = session.execute(
-        select(IdempotencyKey.body_hash, IdempotencyKey.job_id).where(
-            IdempotencyKey.token_id == token_id, IdempotencyKey.key == key
-        )
-    ).one()
-    if earlier.body_hash != raw_hash:
-        raise Conflict(f'The Idempotency-Key "{key}" was used with another body, for the job {earlier.job_id}.')
-    return str(earlier.job_id)

@@ -29,7 +29,7 @@ from pipeline_core.operations import heartbeats
 from pipeline_core.settings import settings
 
 IDEMPOTENCY_KEY_HOURS = 24
-"""How long a submission with the same Idempotency-Key returns the same job."""
+"""How long a request with the same Idempotency-Key is answered with what the first one made."""
 
 
 def enforce(limit: int) -> int:

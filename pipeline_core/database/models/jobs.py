@@ -220,14 +220,14 @@ class JobResult(Base):
 
 
 class IdempotencyKey(Base):
-    """A key that a client sent with a submission, so that a repeated submission returns the same job."""
+    """A key that a client sent with a request that makes something, so that the request sent again returns the same ID."""
 
     __tablename__ = "idempotency_keys"
 
     token_id: Mapped[str]
     key: Mapped[str]
-    body_hash: Mapped[str]
-    job_id: Mapped[Id]
+    digest: Mapped[str]
+    made_id: Mapped[Id]
     created_at: Mapped[Timestamp]
 
     __table_args__ = (PrimaryKeyConstraint("token_id", "key"), Index(None, "created_at"))

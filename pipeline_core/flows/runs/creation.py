@@ -53,6 +53,7 @@ def create(
     actor: Actor | None = None,
     definition: Flow | None = None,
     wake: bool = True,
+    run_id: str | None = None,
 ) -> str | None:
     """Create a waiting run of the flow as it is now; its ID.
 
@@ -60,7 +61,7 @@ def create(
     manual run is always a new one: `execution_date` is then the present moment, to which microseconds are added until it
     is unique. `variables` replace values of `global_env`; `only` names the one task of `task` and `debug` runs. `actor` is
     the one in the audit log, by default the runner. A caller that has parsed the flow passes its `definition`; one that
-    admits the run itself needs no `wake` (the wake-up that has the run admitted).
+    admits the run itself needs no `wake` (the wake-up that has the run admitted). `run_id` is a new ID, if the caller made one.
 
     Raises WrongParameter for unknown variables and values that cannot be rendered, and when the task `only` reads the output
     of another; NotFound when there is no task `only`.
@@ -70,7 +71,7 @@ def create(
     given = _texts(variables or {})
     moment = now()
     run = RunRow(
-        id=new_run_id(moment),
+        id=run_id or new_run_id(moment),
         flow_id=flow.id,
         trigger=trigger,
         execution_date=execution_date,

@@ -189,6 +189,19 @@ def test_the_same_idempotency_key_and_body_is_the_same_job(admin: Any, bearer: C
         assert admin("POST", "/v1/job", json=body, headers={"Idempotency-Key": key}).status_code == 400
 
 
+def test_a_retry_with_the_same_idempotency_key_is_made_once(admin: Any) -> None:
+    job_id = admin.submit()
+    admin.payload("PUT", f"/v1/job/stop/{job_id}")
+    keyed = {"headers": {"Idempotency-Key": "again"}}
+    first, second = (admin.payload("POST", f"/v1/job/retry/{job_id}", **keyed) for _ in range(2))
+    assert first == second
+    other = admin.submit()
+    admin.payload("PUT", f"/v1/job/stop/{other}")
+    assert admin("POST", f"/v1/job/retry/{other}", **keyed).status_code == 409
+    assert admin.payload("POST", f"/v1/job/retry/{job_id}") != first
+    assert admin.payload("GET", "/v1/job/count") == {"count": 4}
+
+
 @pytest.fixture
 def jobs(admin: Any) -> list[str]:
     """Five jobs, a minute apart, the oldest first."""

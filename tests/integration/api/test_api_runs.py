@@ -56,6 +56,16 @@ def states(client: Any, run_id: str) -> dict[str, str]:
     return {"": run["state"], **{task["name"]: task["state"] for task in run["tasks"]}}
 
 
+def test_a_run_with_the_same_idempotency_key_is_started_once(admin: Any, start: Callable[..., str]) -> None:
+    start()
+    keyed: dict[str, Any] = {"headers": {"Idempotency-Key": "nightly"}, "json": {"variables": {"DAY": "2"}}}
+    first, second = (admin.payload("POST", "/v1/flows/Sales/run", **keyed) for _ in range(2))
+    assert first == second
+    assert admin("POST", "/v1/flows/Sales/tasks/load/run", **keyed).status_code == 409
+    assert admin("POST", "/v1/flows/Sales/run", **keyed | {"json": {}}).status_code == 409
+    assert len(admin.payload("GET", "/v1/flows/Sales/runs")) == 2
+
+
 def test_a_run_is_shown_from_its_beginning_to_its_end(admin: Any, engine: Engine, start: Callable[..., str]) -> None:
     run_id = start(reason="late data")
     run = admin.payload("GET", f"/v1/runs/{run_id}")

@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 from api.schemas.features import FeatureBody
 from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
+from pipeline_core.auth.idempotency import RepeatableRequest
 from pipeline_core.clusters.base import Observation, ReplicaReport
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
@@ -428,8 +429,8 @@ def test_a_launch_whose_replicas_have_failed_already_is_launched_again_by_its_re
 
 def test_the_same_idempotency_key_gives_the_same_job(service_settings: Settings) -> None:
     raw = {"userID": "u1", "jobName": "train", "jobKind": "TaskSet", "job": taskset()}
-    first = submit(Submit().read(raw), ADMIN, idempotency_key="k1", raw_hash="a")
-    assert submit(Submit().read(raw), ADMIN, idempotency_key="k1", raw_hash="a") == first
+    first = submit(Submit().read(raw), ADMIN, repeatable=RepeatableRequest("k1", "a"))
+    assert submit(Submit().read(raw), ADMIN, repeatable=RepeatableRequest("k1", "a")) == first
     with transaction() as session:
         assert session.execute(select(func.count()).where(JobDocument.job_id == first)).scalar_one() == 1
 

@@ -90,8 +90,8 @@ def upgrade() -> None:
         "idempotency_keys",
         sa.Column("token_id", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("body_hash", sa.Text(), nullable=False),
-        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("made_id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("token_id", "key", name=op.f("pk_idempotency_keys")),
     )
