@@ -23,6 +23,7 @@ from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
 from pipeline_core.jobs.submission import Submission
+from pipeline_core.plugins.types import Resumer
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -39,6 +40,10 @@ def _run() -> fields.String:
     return fields.String(
         required=True, allow_none=True, metadata={"description": "The run of a flow that the job is a task of."}
     )
+
+
+def _gate() -> fields.String:
+    return fields.String(required=True, allow_none=True, metadata={"description": "A gate's key."})
 
 
 class JobFilters(Query):
@@ -201,6 +206,14 @@ class JobSummary(Schema):
     state = fields.String(required=True, validate=STATE)
     stage = fields.String(required=True)
     reason = fields.String(required=True)
+    suspendedBy = _gate()
+    suspendedAt = nullable_time()
+    resume = fields.String(
+        required=True,
+        allow_none=True,
+        validate=validate.OneOf([resumer.value for resumer in Resumer]),
+        metadata={"description": "Who resumes it; null unless it is suspended."},
+    )
     createdAt = nullable_time()
     startAt = nullable_time()
     finishedAt = nullable_time()
@@ -226,7 +239,7 @@ class JobPart(Schema):
     stage = fields.String(required=True, validate=validate.OneOf([stage.value for stage in Stage]))
     reason = fields.String(required=True)
     createdAt = nullable_time()
-    suspendedBy = fields.String(required=True, allow_none=True, metadata={"description": "A gate's key."})
+    suspendedBy = _gate()
     suspendedAt = nullable_time()
     retryOf = fields.String(required=True, allow_none=True, metadata={"description": "The job that this one retries."})
     runID = _run()

@@ -139,6 +139,9 @@ def test_past_a_gate_of_approvers_only_one_who_is_not_the_jobs_user_resumes(
     job_id = admin.submit("ada")
     path = f"/v1/job/resume/{job_id}"
     suspend(job_id, "AccessGate.budget.x", Resumer.APPROVER)
+    (listed,) = admin.payload("GET", "/v1/job/list?state=suspended")
+    assert (listed["suspendedBy"], listed["resume"]) == ("AccessGate.budget.x", "approver")
+    assert listed["suspendedAt"] == admin.payload("GET", f"/v1/job/detail/{job_id}")["job"]["suspendedAt"]
     for refused in (
         bearer(Privilege.WRITE_JOB, forwho="ada"),
         bearer(Privilege.WRITE_JOB, forwho="ada", own_only=True),

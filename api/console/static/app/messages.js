@@ -6,6 +6,7 @@ export const t = translations({
   en: {
     home: "Home",
     jobs: "Jobs",
+    decisions: "Decisions",
     skip: "Skip to the content",
     navigation: "Pages",
     language: "Language",
@@ -46,10 +47,12 @@ export const t = translations({
     features: "Features",
     nothingFound: "Nothing begins with “{text}”.",
     ago: "{age} ago",
+    refused: "{count} of {of} were refused. {name}: {text}",
   },
   zh: {
     home: "首页",
     jobs: "作业",
+    decisions: "决定",
     skip: "跳到内容",
     navigation: "页面",
     language: "语言",
@@ -90,5 +93,6 @@ export const t = translations({
     features: "功能",
     nothingFound: "没有以“{text}”开头的内容。",
     ago: "{age}前",
+    refused: "{of} 个中有 {count} 个被拒绝。{name}：{text}",
   },
 });

@@ -5,7 +5,7 @@
 /**
  * @typedef {object} PageEntry
  * @property {RegExp} path its groups are the parameters
- * @property {"home" | "jobs" | null} nav the key of its name in the navigation bar; null: it has no place there
+ * @property {"home" | "jobs" | "decisions" | null} nav the key of its name in the navigation bar; null: it has no place there
  * @property {string} link where the navigation leads
  * @property {() => Promise<{ Page: (parameters: any) => any }>} load
  */
@@ -14,6 +14,7 @@
 export const PAGES = [
   { path: /^\/$/, nav: "home", link: "/", load: () => import("./pages/home.js") },
   { path: /^\/jobs$/, nav: "jobs", link: "/jobs", load: () => import("./pages/jobs.js") },
+  { path: /^\/decisions$/, nav: "decisions", link: "/decisions", load: () => import("./pages/decisions.js") },
   { path: /^\/jobs\/(?<id>[^/]+)$/, nav: null, link: "/jobs", load: () => import("./pages/job.js") },
 ];
 

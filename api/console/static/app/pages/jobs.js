@@ -1,7 +1,8 @@
 // @ts-check
 // The list of jobs: filters in the address, pages by cursor, states that change in place, and several stopped or resumed at once.
 import { html, useEffect, useMemo, useState } from "../lib.js";
-import { ApiError, call, put } from "../client.js";
+import { call } from "../client.js";
+import { changeOf } from "../job-changes.js";
 import { onEvents } from "../live.js";
 import { query, setQuery } from "../router.js";
 import { may } from "../session.js";
@@ -61,7 +62,7 @@ export function Page() {
       title=${t(dialog === "stop" ? "stopTitle" : "resumeTitle", { count: (dialog === "stop" ? stoppable : resumable).length })}
       confirm=${t(dialog)}
       danger=${dialog === "stop"}
-      act=${(/** @type {string} */ reason) => changeAll(dialog, dialog === "stop" ? stoppable : resumable, reason)}
+      act=${changeOf(dialog, dialog === "stop" ? stoppable : resumable)}
       onClose=${() => {
         setDialog(null);
         list.reload();
@@ -109,16 +110,6 @@ function useChangesInPlace(list) {
       }),
     [list],
   );
-}
-
-/** @param {"stop" | "resume"} action @param {Job[]} jobs @param {string} reason */
-async function changeAll(action, jobs, reason) {
-  const answers = await Promise.allSettled(jobs.map((job) => put(`/v1/job/${action}/${encodeURIComponent(job.jobID)}`, { reason })));
-  const refused = answers.flatMap((answer, index) => (answer.status === "rejected" ? [{ job: jobs[index], error: answer.reason }] : []));
-  if (!refused.length) return;
-  const { job, error } = refused[0];
-  const text = error instanceof ApiError ? error.message : String(error);
-  throw new ApiError(409, "", t("refused", { count: refused.length, of: jobs.length, name: job.jobName, text }));
 }
 
 /** @param {{ cursor: string, next: string }} props */
