@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from contextlib import closing
 
 import psycopg2
@@ -33,20 +32,14 @@ def measure(scale: Scale) -> Result:
             (_deliveries(stand, scale.jobs), rounds_per_second([subscriber], EVENT, scale.jobs, 1))
             for _ in range(scale.rounds)
         ]
-    value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
-    return Result(
-        name=NAME,
-        value=value,
-        unit="deliveries/s",
-        baseline=baseline,
-        goal=f"ratio at least {GOAL:g}",
-        met=value / baseline >= GOAL,
-        samples=scale.jobs * scale.rounds,
-        more={
-            "rounds": rounds,
-            "worker_threads": WORKERS["hooks"].concurrency,
-            "subscriber_ms": SUBSCRIBER_MILLISECONDS,
-        },
+    return Result.of_rounds(
+        NAME,
+        "deliveries/s",
+        rounds,
+        goal=GOAL,
+        samples=scale.jobs,
+        worker_threads=WORKERS["hooks"].concurrency,
+        subscriber_ms=SUBSCRIBER_MILLISECONDS,
     )
 
 

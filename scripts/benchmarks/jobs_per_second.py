@@ -6,7 +6,6 @@ five tasks stands beside it.
 
 from __future__ import annotations
 
-import statistics
 import sys
 
 from redis import Redis
@@ -30,21 +29,15 @@ def measure(scale: Scale) -> Result:
         _bare(stand, scale.jobs // 4)
         pairs = [(drain_jobs(stand, scale.jobs, JOB), _bare(stand, scale.jobs)) for _ in range(scale.rounds)]
         rounds = [(drained.jobs_per_second, bare) for drained, bare in pairs]
-        value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
-        return Result(
-            name=NAME,
-            value=value,
-            unit="jobs/s",
-            baseline=baseline,
-            goal=f"ratio at least {GOAL:g}",
-            met=value / baseline >= GOAL,
-            samples=scale.jobs * scale.rounds,
-            more={
-                "huey": _huey(stand, scale.jobs),
-                "rounds": rounds,
-                "worker_processes": stand.plan.stage_workers,
-                "cpu_ms_per_job": pairs[-1][0].cpu_ms_per_job,
-            },
+        return Result.of_rounds(
+            NAME,
+            "jobs/s",
+            rounds,
+            goal=GOAL,
+            samples=scale.jobs,
+            huey=_huey(stand, scale.jobs),
+            worker_processes=stand.plan.stage_workers,
+            cpu_ms_per_job=pairs[-1][0].cpu_ms_per_job,
         )
 
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 
-import psycopg2
-import requests
-from psycopg2.extensions import cursor as Cursor
-
+from scripts.benchmarks.launches import PAUSE_SECONDS, WARM_UP, launching
 from scripts.benchmarks.results import Result, spread
 from scripts.benchmarks.scale import Scale
-from scripts.benchmarks.stand import JOB, a_token, standing, wait_for
+from scripts.benchmarks.stand import standing
 
 NAME = "launch_latency_ms"
 GOAL = 4.0
-POLL_SECONDS = 0.0005
-PAUSE_SECONDS = 0.02
-WARM_UP = 20
 
 
 def measure(scale: Scale) -> Result:
@@ -28,16 +21,10 @@ def measure(scale: Scale) -> Result:
 
         stand.start_service()
         stand.start(stand.bare_worker())
-        with (
-            requests.Session() as client,
-            closing(psycopg2.connect(stand.database_url)) as connection,
-        ):
-            connection.autocommit = True
-            client.headers["token"] = a_token()
+        with launching(stand) as launch:
             took, bare = [], []
             for _ in range(WARM_UP + scale.samples):
-                took.append(launch_milliseconds(client, stand.url, connection.cursor()))
-                time.sleep(PAUSE_SECONDS)
+                took.append(launch())
                 started = time.perf_counter()
                 answer.delay().get()
                 bare.append((time.perf_counter() - started) * 1000)
@@ -53,15 +40,3 @@ def measure(scale: Scale) -> Result:
         samples=scale.samples,
         more={"latency_ms": value, "baseline_latency_ms": baseline},
     )
-
-
-def launch_milliseconds(client: requests.Session, url: str, cursor: Cursor) -> float:
-    """Milliseconds until the job that is submitted now has reached the cluster."""
-
-    def launched() -> bool:
-        cursor.execute("SELECT stage = 'cluster' FROM jobs WHERE id = %s", (job_id,))
-        return cursor.fetchone() == (True,)
-
-    started = time.perf_counter()
-    job_id = client.post(f"{url}/v1/job", json=JOB).json()["payload"]["jobID"]
-    return (wait_for(launched, "the launch", every=POLL_SECONDS) - started) * 1000

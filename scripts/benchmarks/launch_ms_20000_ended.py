@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
-
-import psycopg2
-import requests
-
-from scripts.benchmarks.launch_latency_ms import PAUSE_SECONDS, WARM_UP, launch_milliseconds
+from scripts.benchmarks.launches import WARM_UP, launching
 from scripts.benchmarks.results import Result, spread
 from scripts.benchmarks.scale import Scale
-from scripts.benchmarks.stand import a_token, standing
+from scripts.benchmarks.stand import standing
 from scripts.benchmarks.stored import fill
 
 NAME = "launch_ms_20000_ended"
@@ -41,11 +35,5 @@ def _launches(samples: int, stored: int) -> list[float]:
         if stored:
             fill(stand, stored)
         stand.start_service()
-        with requests.Session() as client, closing(psycopg2.connect(stand.database_url)) as connection:
-            connection.autocommit = True
-            client.headers["token"] = a_token()
-            took = []
-            for _ in range(WARM_UP + samples):
-                took.append(launch_milliseconds(client, stand.url, connection.cursor()))
-                time.sleep(PAUSE_SECONDS)
-    return took[WARM_UP:]
+        with launching(stand) as launch:
+            return [launch() for _ in range(WARM_UP + samples)][WARM_UP:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-
 from pipeline_core.stages.names import PLUGIN_TYPE
 from scripts.benchmarks.calls import rounds_per_second
 from scripts.benchmarks.drain import drain_jobs, jobs_per_second
@@ -30,19 +28,13 @@ def measure(scale: Scale) -> Result:
             for _ in range(scale.rounds)
         ]
         rounds = [(drained.jobs_per_second, straight) for drained, straight in pairs]
-    value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
-    return Result(
-        name=NAME,
-        value=value,
-        unit="jobs/s",
-        baseline=baseline,
-        goal=f"ratio at least {GOAL:g}",
-        met=value / baseline >= GOAL,
-        samples=scale.jobs * scale.rounds,
-        more={
-            "rounds": rounds,
-            "worker_processes": processes,
-            "plugin_ms": PLUGIN_MILLISECONDS,
-            "cpu_ms_per_job": pairs[-1][0].cpu_ms_per_job,
-        },
+    return Result.of_rounds(
+        NAME,
+        "jobs/s",
+        rounds,
+        goal=GOAL,
+        samples=scale.jobs,
+        worker_processes=processes,
+        plugin_ms=PLUGIN_MILLISECONDS,
+        cpu_ms_per_job=pairs[-1][0].cpu_ms_per_job,
     )

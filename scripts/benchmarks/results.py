@@ -34,6 +34,26 @@ class Result:
     samples: int
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of_rounds(
+        cls, name: str, unit: str, rounds: Sequence[tuple[float, float]], *, goal: float, samples: int, **more: Any
+    ) -> Result:
+        """The median of rates, and of their baselines, of which each round has measured one after the other.
+
+        The ratio is to be `goal` at least; `samples` are those of one round.
+        """
+        value, baseline = (statistics.median(rates) for rates in zip(*rounds, strict=True))
+        return cls(
+            name=name,
+            value=value,
+            unit=unit,
+            baseline=baseline,
+            goal=f"ratio at least {goal:g}",
+            met=value / baseline >= goal,
+            samples=samples * len(rounds),
+            more={"rounds": rounds, **more},
+        )
+
     def line(self) -> str:
         """The result as one line of JSON."""
         document = asdict(self)

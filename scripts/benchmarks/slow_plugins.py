@@ -9,14 +9,13 @@ import time
 from contextlib import closing
 
 import psycopg2
-import requests
 
 from pipeline_core.plugins.types import PluginType
 from scripts.benchmarks.drain import submit_jobs
-from scripts.benchmarks.launch_latency_ms import PAUSE_SECONDS, WARM_UP, launch_milliseconds
+from scripts.benchmarks.launches import WARM_UP, launching
 from scripts.benchmarks.results import Result, spread
 from scripts.benchmarks.scale import Scale
-from scripts.benchmarks.stand import JOB, a_token, plugin_server, register, standing
+from scripts.benchmarks.stand import JOB, plugin_server, register, standing
 
 NAME = "slow_plugins"
 SLOTS = 128
@@ -34,16 +33,11 @@ def measure(scale: Scale) -> Result:
         register({**gate, "jobSelector": MATCHED})
         stand.start_service()
         with (
-            requests.Session() as client,
+            launching(stand) as launch,
             closing(psycopg2.connect(stand.database_url)) as connection,
             connection.cursor() as cursor,
         ):
             connection.autocommit = True
-            client.headers["token"] = a_token()
-
-            def launch() -> float:
-                time.sleep(PAUSE_SECONDS)
-                return launch_milliseconds(client, stand.url, cursor)
 
             def slow_ones_left() -> bool:
                 cursor.execute("SELECT 1 FROM jobs WHERE user_id = 'slow' AND finished_at IS NULL LIMIT 1")
