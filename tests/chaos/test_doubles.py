@@ -1,7 +1,8 @@
-"""Duplicate messages, beats, housekeeping workers and watchers: nothing is done twice."""
+"""Duplicate messages, beats, housekeeping workers and watchers, and a worker that is asked to stop: nothing is done twice."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from pipeline_core.stages.names import Stage
 from tests.builders import plugin
 from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.installation import Installation
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 JOBS = 8
-SLOW_SECONDS = 3.0
+LEASE_SECONDS = 8
+"""No worker dies here, so none may lose a lease because a busy machine stands still for a while."""
+SLOW_SECONDS = LEASE_SECONDS + 2.0
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +27,17 @@ def world(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, migrated_database: str, redis_url: str
 ) -> Iterator[World]:
     with a_world(
-        tmp_path_factory.mktemp("doubles"), postgres_url, migrated_database, redis_url, prepare=doubled
+        tmp_path_factory.mktemp("doubles"),
+        postgres_url,
+        migrated_database,
+        redis_url,
+        prepare=doubled,
+        PIPELINE_LEASE_SECONDS=str(LEASE_SECONDS),
     ) as world:
         # No call may be repeated because a busy machine answered late.
-        world.service.register("hook", plugin("LifeHook", world.plugins.plugin("/hook", lambda _: "OK")))
+        for name, kind in (("hook", "LifeHook"), ("binder", "SchedulerBinder")):
+            address = f"{world.plugins.url}/{name}"
+            world.service.register(name, plugin(kind, address, timeoutSeconds=60))
         world.service.start(
             "stages1", "stages2", "hooks1", "housekeeping", "housekeeping2", "beat", "beat2", "watcher", "watcher2"
         )
@@ -68,6 +79,35 @@ def test_nothing_is_done_twice(world: World) -> None:
         world.check(name, SUSPENDED)
     asked = [call.headers["Idempotency-Key"] for call in world.plugins.calls]
     assert len(asked) == len(set(asked)), "no plugin was called and no subscriber notified twice either: no worker died"
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -> None:
+    asked, answer = threading.Event(), threading.Event()
+    bind = world.plugins.plugins["/binder"]
+
+    def slow(packet: dict[str, Any]) -> Any:
+        asked.set()
+        answer.wait(HANG_SECONDS)
+        return bind(packet)
+
+    world.plugins.plugins["/binder"] = slow
+    world.service.kill("stages2")
+    world.submit("politely")
+    assert asked.wait(HANG_SECONDS)
+    stopping = world.service.processes.pop("stages1")
+    stopping.terminate()
+    wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to begin its shutdown")
+    answer.set()
+    stopping.wait(HANG_SECONDS)
+    world.plugins.plugins["/binder"] = bind
+    ((stage,),) = world.rows("SELECT stage FROM jobs WHERE name = 'politely'")
+    assert stage != Stage.BIND, "the answer was written down"
+    world.service.start("stages1", "stages2")
+    world.wait_ended("politely")
+    world.check("politely")
+    assert (
+        len([call for call in world.plugins.calls_of("/binder") if call.body["header"]["jobName"] == "politely"]) == 1
+    )
 
 
 def test_messages_were_doubled(world: World) -> None:

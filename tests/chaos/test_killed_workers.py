@@ -128,32 +128,3 @@ def test_a_message_that_a_dying_worker_takes_with_it_is_sent_again(world: World)
     world.wait_ended("popped")
     world.check("popped")
     assert world.jobs["popped"] == job_id
-
-
-def test_a_worker_that_is_asked_to_stop_finishes_its_stage_first(world: World) -> None:
-    asked, answer = threading.Event(), threading.Event()
-    plugin = world.plugins.plugins["/binder"]
-
-    def slow(packet: dict[str, Any]) -> Any:
-        asked.set()
-        answer.wait(HANG_SECONDS)
-        return plugin(packet)
-
-    world.plugins.plugins["/binder"] = slow
-    world.service.kill("stages2")
-    world.submit("politely")
-    assert asked.wait(HANG_SECONDS)
-    stopping = world.service.processes.pop("stages1")
-    stopping.terminate()
-    wait_for(lambda: "Warm shutdown" in world.service.log("stages1"), "the worker to begin its shutdown")
-    answer.set()
-    stopping.wait(HANG_SECONDS)
-    world.plugins.plugins["/binder"] = plugin
-    ((stage,),) = world.rows("SELECT stage FROM jobs WHERE name = 'politely'")
-    assert stage != Stage.BIND, "the answer was written down"
-    world.service.start("stages1")
-    world.wait_ended("politely")
-    world.check("politely")
-    assert (
-        len([call for call in world.plugins.calls_of("/binder") if call.body["header"]["jobName"] == "politely"]) == 1
-    )
