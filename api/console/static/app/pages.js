@@ -5,7 +5,7 @@
 /**
  * @typedef {object} PageEntry
  * @property {RegExp} path its groups are the parameters
- * @property {"home" | "jobs" | "decisions" | null} nav the key of its name in the navigation bar; null: it has no place there
+ * @property {"home" | "jobs" | "decisions" | "flows" | null} nav the key of its name in the navigation bar; null: it has no place there
  * @property {string} link where the navigation leads
  * @property {() => Promise<{ Page: (parameters: any) => any }>} load
  */
@@ -16,6 +16,7 @@ export const PAGES = [
   { path: /^\/jobs$/, nav: "jobs", link: "/jobs", load: () => import("./pages/jobs.js") },
   { path: /^\/decisions$/, nav: "decisions", link: "/decisions", load: () => import("./pages/decisions.js") },
   { path: /^\/jobs\/(?<id>[^/]+)$/, nav: null, link: "/jobs", load: () => import("./pages/job.js") },
+  { path: /^\/runs\/(?<id>[^/]+)$/, nav: null, link: "/flows", load: () => import("./pages/run.js") },
 ];
 
 /** The page that a path is of, with the parameters in it. @param {string} path */

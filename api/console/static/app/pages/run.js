@@ -1,0 +1,90 @@
+// @ts-check
+// One run of a flow: what failed and why, its tasks as list, graph and time line, their logs and metrics, and what can be done.
+import { html, useEffect, useMemo } from "../lib.js";
+import { get } from "../client.js";
+import { query, setQuery } from "../router.js";
+import { useResource } from "../resource.js";
+import { style } from "../styles.js";
+import { Graph } from "../components/graph.js";
+import { layersOf } from "../components/layers.js";
+import { ErrorNotice } from "../components/notice.js";
+import { Tabs, useView } from "../components/tabs.js";
+import { Head } from "./run/head.js";
+import { Metrics } from "./run/metrics.js";
+import { Task } from "./run/task.js";
+import { TaskList } from "./run/tasks.js";
+import { Timeline } from "./run/timeline.js";
+import { Verdict } from "./run/verdict.js";
+import { t } from "./run/messages.js";
+
+await style("flows.css");
+
+/** @typedef {import("../../../types/openapi").components["schemas"]["RunDetail"]} Run */
+/** @typedef {import("../../../types/openapi").components["schemas"]["RunTask"]} RunTask */
+/** @typedef {Map<string, string[]>} Upstream the tasks that each task waits for, by name */
+
+const VIEWS = /** @type {const} */ (["tasks", "graph", "timeline", "metrics"]);
+
+/** @param {{ id: string }} props */
+export function Page({ id }) {
+  const of = encodeURIComponent(id);
+  /** @param {import("../live.js").FeedEvent} event */
+  const concerns = (event) => event.runID === id && event.kind === "run";
+  const detail = useResource(/** @returns {Promise<Run>} */ (signal) => get(`/v1/runs/${of}`, { signal }), [id], concerns);
+  const { data, error } = detail.state.value;
+  const flow = data?.flow;
+  const definition = useResource(async (signal) => (flow ? get(`/v1/flows/${encodeURIComponent(flow)}`, { signal }) : null), [flow]);
+  const upstream = useUpstream(data, definition.state.value.data);
+  const drawable = definition.state.value.data || definition.state.value.error;
+  useEffect(() => void (document.title = `${flow ?? id} · ${t("run")} · Pipeline`), [flow]);
+  const view = useView(VIEWS);
+  const named = query.value.get("task") ?? "";
+  if (!data) return html`<${ErrorNotice} error=${error} onRetry=${detail.reload} />`;
+  const task = data.tasks.find(({ name }) => name === named);
+  /** @param {string} name */
+  const choose = (name) => setQuery({ task: name === named ? "" : name });
+  return html`
+    <${Head} run=${data} onChange=${detail.reload} />
+    <${ErrorNotice} error=${error} onRetry=${detail.reload} />
+    <${Verdict} run=${data} upstream=${upstream} onChoose=${choose} />
+    <div class=${task ? "with-side" : ""}>
+      <section class="panel">
+        <header class="tab-head"><${Tabs} views=${VIEWS.map((name) => ({ name, text: t(name) }))} shown=${view} label=${t("views")} panel="run-view" /></header>
+        <div id="run-view" role="tabpanel" aria-label=${t(view)}>
+          ${view === "tasks" && html`<${TaskList} run=${data} upstream=${upstream} chosen=${named} onChoose=${choose} />`}
+          ${view === "graph" && drawable && html`<${RunGraph} run=${data} upstream=${upstream} chosen=${named} onChoose=${choose} />`}
+          ${view === "timeline" && html`<${Timeline} run=${data} chosen=${named} onChoose=${choose} />`}
+          ${view === "metrics" && html`<${Metrics} run=${data} />`}
+        </div>
+      </section>
+      ${task && html`<${Task} key=${task.name} run=${data} task=${task} upstream=${upstream} onChoose=${choose} onChange=${detail.reload} />`}
+    </div>
+  `;
+}
+
+/** What each task of the run waits for. @param {Run | undefined} run @param {any} definition @returns {Upstream} */
+function useUpstream(run, definition) {
+  const names = run?.tasks.map(({ name }) => name).join("\n");
+  return useMemo(() => {
+    const known = new Map((run?.tasks ?? []).map(({ name }) => [identity(name), name]));
+    const dag = Object.entries(definition?.pipeline.dag_json ?? {});
+    const given = new Map(dag.map(([name, entry]) => [identity(name), /** @type {any} */ (entry)?.upstream ?? []]));
+    return new Map(
+      (run?.tasks ?? []).map(({ name }) => [
+        name,
+        (given.get(identity(name)) ?? []).flatMap((/** @type {string} */ before) => known.get(identity(before)) ?? []),
+      ]),
+    );
+  }, [names, definition]);
+}
+
+/** Two spellings of a name that are the same. @param {string} name */
+const identity = (name) => name.toLowerCase().replaceAll("_", "-");
+
+/** @param {{ run: Run, upstream: Upstream, chosen: string, onChoose: (name: string) => void }} props */
+function RunGraph({ run, upstream, chosen, onChoose }) {
+  const layers = useMemo(() => layersOf([...upstream].map(([name, before]) => ({ name, upstream: before }))), [upstream]);
+  const nodes = run.tasks.map(({ name, state }) => ({ name, state, upstream: upstream.get(name) ?? [] }));
+  const focus = ["failed", "suspended", "running"].map((state) => run.tasks.find((task) => task.state === state)?.name).find(Boolean);
+  return html`<${Graph} key=${run.id} nodes=${nodes} layers=${layers} label=${t("graphLabel")} chosen=${chosen} focus=${focus} onChoose=${onChoose} />`;
+}
