@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -22,12 +23,13 @@ from pipeline_core.jobs.cursor import Continue, Parked, Progress
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.jobs.trials import Trial, trial
 from pipeline_core.metrics.totals import Metric, totals
+from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
 from pipeline_core.stages.calls import first_plugins
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, NoPlace, Outcome
-from pipeline_core.stages.shares import ALONE, Key, Waiting, keys_of, shares
+from pipeline_core.stages.shares import ALONE, SLOW_SECONDS, Key, Waiting, keys_of, shares
 from workers import chain, processes
 from workers.lease_renewal import lease_renewal
 
@@ -45,6 +47,15 @@ RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
 }
 CRASH_PAUSE = 5.0
 """Seconds until a stage is retried that ended with an unexpected exception."""
+SLOW_TURNS = 2
+"""Of the steps that waited long for their plugins so many are finished at a time."""
+
+
+@part
+def slow_turns() -> threading.Semaphore:
+    """Held while such a step is finished. They come in bursts, as many at a time as a slow plugin has calls; all at once they
+    would share the interpreter with a quick step, which would wait for each of them again and again."""
+    return threading.Semaphore(SLOW_TURNS)
 
 
 def run(
@@ -130,10 +141,13 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
     started = time.monotonic()
     result: Outcome
     try:
-        with lease_renewal().holding(step):
-            failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
-            result = outcome(step, RUN[step.stage])
-        progress = cursor.finish(step, result, () if stopping() else carries)
+        with ExitStack() as turn:
+            with lease_renewal().holding(step):
+                failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
+                result = outcome(step, RUN[step.stage])
+                if time.monotonic() - started >= SLOW_SECONDS:
+                    turn.enter_context(slow_turns())
+            progress = cursor.finish(step, result, () if stopping() else carries)
     except (Unavailable, LeaseLost):
         raise
     except Exception as error:  # noqa: BLE001 - `crashed` logs it

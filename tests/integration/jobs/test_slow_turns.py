@@ -1,0 +1,55 @@
+"""Steps that waited long for their plugins are finished a few at a time."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from pipeline_core.jobs import cursor
+from pipeline_core.jobs.cursor import Progress
+from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import ClaimedStep, Outcome
+from tests.integration.jobs.test_cursor import job_of, submitted_taskset
+from workers import stage_run
+from workers.lease_renewal import lease_renewal
+
+pytestmark = pytest.mark.usefixtures("service_settings")
+
+
+class Turns:
+    """In the place of the semaphore: notes what happens in which order."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+
+    def __enter__(self) -> None:
+        self.happened.append(f"entered while {len(lease_renewal()._held)} is renewed")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.happened.append("left")
+
+
+@pytest.mark.parametrize(
+    ("slow_seconds", "expected"),
+    [(0.0, ["entered while 1 is renewed", "finished", "left"]), (60.0, ["finished"])],
+)
+def test_a_step_that_waited_long_takes_a_turn_until_it_is_finished(
+    slow_seconds: float, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: Any = Turns()
+    monkeypatch.setattr(stage_run, "slow_turns", lambda: turns)
+    monkeypatch.setattr(stage_run, "SLOW_SECONDS", slow_seconds)
+    finish = cursor.finish
+
+    def noted(step: ClaimedStep, outcome: Outcome, *carries: Any) -> Progress:
+        progress = finish(step, outcome, *carries)
+        turns.happened.append("finished")
+        return progress
+
+    monkeypatch.setattr(cursor, "finish", noted)
+    job_id = submitted_taskset()
+    stage_run.run(job_id, 0, Stage.LAUNCH, "w1")
+    assert turns.happened == expected
+    assert job_of(job_id).state == "succeeded"
