@@ -1,13 +1,13 @@
 // @ts-check
-// Asks for the reason of a change, and makes it.
+// Asks for the reason of a change, where it takes one, and makes it.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { ApiError } from "../client.js";
 import { t } from "../messages.js";
 
 /**
- * @param {{ title: string, children?: any, confirm: string, danger?: boolean, act: (reason: string) => Promise<unknown>, onClose: () => void }} props
+ * @param {{ title: string, children?: any, confirm: string, danger?: boolean, reasoned?: boolean, act: (reason: string) => Promise<unknown>, onClose: () => void }} props
  */
-export function ReasonDialog({ title, children, confirm, danger = false, act, onClose }) {
+export function ReasonDialog({ title, children, confirm, danger = false, reasoned = true, act, onClose }) {
   const id = useId();
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const [reason, setReason] = useState("");
@@ -34,9 +34,10 @@ export function ReasonDialog({ title, children, confirm, danger = false, act, on
     <form onSubmit=${submit}>
       <h2 id=${id}>${title}</h2>
       ${children}
-      <label for="${id}-reason">${t("reason")}</label>
-      <textarea id="${id}-reason" rows="3" maxlength="1000" aria-describedby="${id}-note" value=${reason} onInput=${(/** @type {any} */ event) => setReason(event.currentTarget.value)}></textarea>
-      <p class="muted" id="${id}-note">${t("reasonNote")}</p>
+      ${reasoned &&
+      html`<label for="${id}-reason">${t("reason")}</label>
+        <textarea id="${id}-reason" rows="3" maxlength="1000" aria-describedby="${id}-note" value=${reason} onInput=${(/** @type {any} */ event) => setReason(event.currentTarget.value)}></textarea>
+        <p class="muted" id="${id}-note">${t("reasonNote")}</p>`}
       <p class="field-error" role="alert">${error}</p>
       <div class="actions">
         <button type="button" onClick=${() => dialog.current?.close()}>${t("cancel")}</button>
