@@ -17,11 +17,13 @@ export class ApiError extends Error {
    * @param {number} status 0 when there was no answer
    * @param {string} code
    * @param {string} message
+   * @param {Record<string, string[]>} [errors] what is wrong with which field of the body, by its path
    */
-  constructor(status, code, message) {
+  constructor(status, code, message, errors = {}) {
     super(message);
     this.status = status;
     this.code = code;
+    this.errors = errors;
   }
 }
 
@@ -78,7 +80,7 @@ export async function ask(method, path, { body, query, signal: abort } = {}) {
 export async function call(method, path, options) {
   const response = await ask(method, path, options);
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ApiError(response.status, answer.code ?? "", answer.msg ?? response.statusText);
+  if (!response.ok) throw new ApiError(response.status, answer.code ?? "", answer.msg ?? response.statusText, answer.errors);
   return { payload: answer.payload, headers: response.headers };
 }
 

@@ -16,7 +16,7 @@ export function hits({ jobs, runs, flows, features }) {
     ...jobs.map((job) => ({ key: job.jobID, kind: t("jobs"), to: `/jobs/${job.jobID}`, name: job.jobName, id: job.jobID, state: job.state })),
     ...runs.map((run) => ({ key: run.runID, kind: t("runs"), to: `/runs/${run.runID}`, name: run.flow ?? "", id: run.runID, state: run.state })),
     ...flows.map((flow) => ({ key: `flow ${flow.name}`, kind: t("flows"), to: `/flows/${flow.name}`, name: flow.name, id: "" })),
-    ...features.map((feature) => ({ key: `feature ${feature.name}`, kind: t("features"), to: `/plugins`, name: feature.name, id: "" })),
+    ...features.map((feature) => ({ key: `feature ${feature.name}`, kind: t("features"), to: `/features/${encodeURIComponent(feature.name)}`, name: feature.name, id: "" })),
   ];
 }
 

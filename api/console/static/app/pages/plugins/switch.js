@@ -1,0 +1,37 @@
+// @ts-check
+// Switches a feature on or off, after a question.
+import { html, useState } from "../../lib.js";
+import { put } from "../../client.js";
+import { may, self } from "../../session.js";
+import { t as common } from "../../messages.js";
+import { ReasonDialog } from "../../components/reason-dialog.js";
+import { t } from "./messages.js";
+
+/** Whether I may change a feature. @param {string} owner */
+export const mayChange = (owner) => may("write_feature") && Boolean(self.value?.admin || self.value?.forwho === owner);
+
+/** @param {{ feature: string, owner: string, enabled: boolean, onSwitched: () => void }} props */
+export function Switch({ feature, owner, enabled, onSwitched }) {
+  const [asking, setAsking] = useState(false);
+  const can = mayChange(owner);
+  const reason = can ? undefined : may("write_feature") ? t("ownerOnly", { owner }) : t("needsWriteFeature");
+  return html`<div class="switch">
+    <button type="button" role="switch" aria-checked=${enabled} aria-label=${feature} aria-disabled=${!can} title=${reason} onClick=${() => can && setAsking(true)}>
+      <i aria-hidden="true"></i><span>${common(enabled ? "on" : "off")}</span>
+    </button>
+    ${asking &&
+    html`<${ReasonDialog}
+      title=${t(enabled ? "turnOff" : "turnOn", { name: feature })}
+      confirm=${t(enabled ? "turnOffShort" : "turnOnShort")}
+      danger=${enabled}
+      reasoned=${false}
+      act=${() => put(`/v1/features/${enabled ? "turn-off" : "turn-on"}/${encodeURIComponent(feature)}`)}
+      onClose=${() => {
+        setAsking(false);
+        onSwitched();
+      }}
+    >
+      <p>${t(enabled ? "turnOffNote" : "turnOnNote")}</p>
+    <//>`}
+  </div>`;
+}
