@@ -25,6 +25,7 @@ from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AdminPassword, Token, table
+from pipeline_core.database.prepared import Prepared
 from pipeline_core.errors import Forbidden, NotFound, Unauthenticated
 from pipeline_core.validation.texts import shown, storable
 
@@ -44,7 +45,7 @@ ACTOR_COLUMNS = (
 )
 """What is read of a token with each request."""
 NOT_EXPIRED = or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now())
-_VALID = select(*ACTOR_COLUMNS, _TOKENS.c.hash).where(_TOKENS.c.hash == bindparam("digest"), NOT_EXPIRED)
+_VALID = Prepared(select(*ACTOR_COLUMNS, _TOKENS.c.hash).where(_TOKENS.c.hash == bindparam("digest"), NOT_EXPIRED))
 _PASSWORD = select(table(AdminPassword).c.hash)
 
 _BY_NAME = {
@@ -227,7 +228,8 @@ def check_startup(session: Session) -> None:
 
 def _valid_token(database: Session | Connection, value: str) -> Row[*tuple[Any, ...]] | None:
     digest = digest_of(value)
-    token = database.execute(_VALID, {"digest": digest}).one_or_none()
+    connection = database.connection() if isinstance(database, Session) else database
+    token = _VALID.execute(connection, {"digest": digest}).one_or_none()
     return token if token and hmac.compare_digest(token.hash, digest) else None
 
 

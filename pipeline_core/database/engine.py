@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
@@ -185,7 +185,24 @@ def _code(error: DBAPIError) -> str:
     return getattr(error.orig, "pgcode", None) or ""
 
 
-again_if_contended = retry(
-    retry=retry_if_exception_type(Contended), stop=stop_after_attempt(4), wait=wait_random(0.0, 0.1), reraise=True
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_again = retry(
+    retry=retry_if_exception_type(Contended), stop=stop_after_attempt(3), wait=wait_random(0.0, 0.1), reraise=True
 )
-"""Decorator that retries a function after Contended. Only for functions that are one transaction and nothing else."""
+
+
+def again_if_contended(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator that retries a function after Contended. Only for functions that are one transaction and nothing else."""
+    again = _again(function)
+
+    @wraps(function)
+    def attempted(*args: P.args, **kwargs: P.kwargs) -> T:
+        # tenacity takes half as long as a statement, and there is seldom anything to retry.
+        try:
+            return function(*args, **kwargs)
+        except Contended:
+            return again(*args, **kwargs)
+
+    return attempted

@@ -25,8 +25,16 @@ def inserting(model: type[Base]) -> Insert:
 
 
 def parameters(model: type[Base], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of `inserting`, from values by column; other columns have the model's default, or are null."""
-    return {parameter: values.get(name, default) for name, (parameter, default) in _columns(model).items()}
+    """The parameters of `inserting` as the driver takes them, from values by column; others have the default, or are null."""
+    return {
+        parameter: _document(values.get(name)) if name in _documents(model) else values.get(name, default)
+        for name, (parameter, default) in _columns(model).items()
+    }
+
+
+@cache
+def _documents(model: type[Base]) -> frozenset[str]:
+    return frozenset(column.name for column in table(model).columns if _is_document(column))
 
 
 @cache

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.common.clock import now
 from pipeline_core.database import log_lines, rows, wakeups
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
+from pipeline_core.database.prepared import Prepared
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
@@ -28,7 +29,7 @@ _STEP = table(Step)
 _WRITTEN = (table(Event).c.id, select(table(Registry).c.version).scalar_subquery())
 """The event's ID, and the version of the registry whose subscribers it is delivered to."""
 _INSERT_EVENT = insert(table(Event)).returning(*_WRITTEN)
-_CREATE = (
+_CREATE = Prepared(
     rows.inserting(Event)
     .returning(*_WRITTEN)
     .add_cte(*(rows.inserting(model).cte(model.__tablename__) for model in (Job, JobDocument, Step)))
@@ -95,13 +96,14 @@ def create(
     known = snapshot.known(session)
     values = {**values, "stage": first_stage(known), "epoch": 0, "event_sequence": 1}
     job = Job(**values)
-    event_id, version = session.execute(
-        _CREATE,
+    created = _CREATE.execute(
+        session.connection(),
         rows.parameters(Job, values)
         | rows.parameters(JobDocument, {**document, "job_id": job.id})
         | rows.parameters(Step, _step(job, Stage(job.stage), moment))
         | rows.parameters(Event, _event(job, previous="", actor=actor, moment=moment)),
     ).one()
+    event_id, version = tuple(created)
     if version != known.version:
         # Another process has changed the registry. Rare enough not to ask before.
         job.stage = first_stage(snapshot.at(session, version))
