@@ -11,7 +11,9 @@ import psycopg2
 import psycopg2.errors
 import pytest
 from psycopg2 import sql
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
 
 from pipeline_up.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.waiting import wait_for
@@ -64,6 +66,11 @@ def fresh_database(server_url: str, *, template: str = "template1") -> Iterator[
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
         _drop(server_url, name)
+
+
+def delete_rows(database: Connection | Session, *tables: str) -> None:
+    """Delete all rows of these tables, and those that belong to them. TRUNCATE takes far longer: it makes new files."""
+    database.execute(text(";".join(f"DELETE FROM {table}" for table in tables)))
 
 
 def _drop(server_url: str, name: str) -> None:

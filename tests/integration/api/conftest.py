@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import text
 from werkzeug.test import TestResponse
 
 from api.auth import FailureLimit
@@ -19,10 +18,11 @@ from api.blueprint import LIMIT
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings
+from tests.servers import delete_rows
 
 EMPTIED = (
-    "flows, template_revisions, jobs, tokens, features, plugins, audit, deliveries, feed_changes, idempotency_keys, "
-    "admin_password"
+    *("flows", "template_revisions", "jobs", "tokens", "features", "plugins", "audit", "deliveries", "feed_changes"),
+    *("idempotency_keys", "browser_sessions", "admin_password"),
 )
 
 
@@ -76,7 +76,7 @@ def app(api_app: Flask, service_settings: Settings) -> Flask:
     api_app.extensions[LIMIT] = FailureLimit(service_settings.failed_logins)
     wakeups.publish_with(None)
     with transaction() as session:
-        session.execute(text(f"TRUNCATE {EMPTIED} CASCADE"))
+        delete_rows(session, *EMPTIED)
     return api_app
 
 

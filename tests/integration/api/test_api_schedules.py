@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
@@ -17,6 +16,7 @@ from pipeline_core.database.models import FlowRow
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.schedules.schedule_state import apply_definition
 from tests.integration.api.conftest import Client
+from tests.servers import delete_rows
 
 SCHEDULE = "/v1/flows/sales/schedule"
 BACKFILL = "/v1/flows/sales/backfill"
@@ -48,7 +48,7 @@ def add(name: str, *, cron: str | None = "0 0 * * *", creator: str = "ada", impo
 @pytest.fixture(autouse=True)
 def flows(admin: Client) -> None:
     with transaction() as session:
-        session.execute(text("TRUNCATE flows CASCADE"))
+        delete_rows(session, "flows")
     add("sales")
     add("by-hand", cron=None)
 

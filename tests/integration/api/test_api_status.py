@@ -9,7 +9,7 @@ from flask import Flask
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 
 from api.resources import metrics
 from pipeline_core.auth.privileges import Privilege
@@ -25,6 +25,7 @@ from pipeline_core.runtime import restart
 from pipeline_core.settings import settings
 from tests.builders import flow_entry
 from tests.flows import begin, store
+from tests.servers import delete_rows
 
 AWAY = "redis://127.0.0.1:1/0"
 HOOK = {
@@ -38,7 +39,7 @@ HOOK = {
 def no_heartbeats(app: Flask) -> None:
     """Deletes the heartbeats and the cluster health of earlier tests."""
     with transaction() as session:
-        session.execute(text("TRUNCATE heartbeats, cluster_health"))
+        delete_rows(session, "heartbeats", "cluster_health")
 
 
 @pytest.fixture(autouse=True)

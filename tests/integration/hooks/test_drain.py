@@ -28,6 +28,7 @@ from pipeline_core.hooks.sending import NOT_SENT, DeliveryResult
 from pipeline_core.jobs import feed
 from pipeline_core.settings import Settings
 from tests.plugin_server import PluginServer, serving
+from tests.servers import delete_rows
 from tests.waiting import HANG_SECONDS, wait_for
 
 OK = DeliveryResult(DeliveryStatus.DELIVERED, "OK")
@@ -38,7 +39,7 @@ MakeDrain = Callable[..., Drain]
 @pytest.fixture(autouse=True)
 def nothing_stored(service_settings: Settings) -> None:
     with transaction() as session:
-        session.execute(text("TRUNCATE deliveries, jobs, features CASCADE"))
+        delete_rows(session, "deliveries", "jobs", "features")
         session.execute(text("UPDATE registry SET version = version + 1"))
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 from standardwebhooks import Webhook
 
 from pipeline_core.auth.actor import SYSTEM, Actor
@@ -25,6 +25,7 @@ from pipeline_core.hooks.sending import send
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from tests.plugin_server import PluginServer, serving
+from tests.servers import delete_rows
 
 SECRET = "whsec_" + "QUFB" * 8
 ENTRY = {
@@ -49,7 +50,7 @@ def receiver(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture(autouse=True)
 def no_deliveries(service_settings: Settings) -> None:
     with transaction() as session:
-        session.execute(text("TRUNCATE deliveries, flows CASCADE"))
+        delete_rows(session, "deliveries", "flows")
 
 
 def a_run() -> str:

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from sqlalchemy import func, inspect, select, text, update
+from sqlalchemy import func, inspect, select, update
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.common.clock import now
@@ -39,6 +39,7 @@ from pipeline_core.database.models import (
 from pipeline_core.operations import retention
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
+from tests.servers import delete_rows
 
 OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailRow, Replica, JobResult, Step, PortLease)
 PORTS = count(20000)
@@ -69,9 +70,7 @@ def cluster(service_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(retention, "cluster", lambda: cluster)
     set_log_days(monkeypatch, 0)
     with transaction() as session:
-        session.execute(
-            text("TRUNCATE jobs, flows, deliveries, feed_changes, idempotency_keys, heartbeats, audit CASCADE")
-        )
+        delete_rows(session, "jobs", "flows", "deliveries", "feed_changes", "idempotency_keys", "heartbeats", "audit")
     return cluster
 
 

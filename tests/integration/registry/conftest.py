@@ -9,6 +9,7 @@ from cryptography.fernet import Fernet
 from sqlalchemy import text
 
 from pipeline_core.database import engine
+from tests.servers import delete_rows
 
 Configure = Callable[..., None]
 
@@ -37,5 +38,5 @@ def database(database_url: str, configure: Configure) -> str:
     configure(database_url=database_url, secret_key=Fernet.generate_key().decode(), development=None)
     with engine.engine().begin() as connection:
         tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars()
-        connection.execute(text(f"TRUNCATE {', '.join(sorted(set(tables) - _KEPT))}"))
+        delete_rows(connection, *sorted(set(tables) - _KEPT))
     return database_url
