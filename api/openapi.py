@@ -93,7 +93,7 @@ ERROR_RESPONSES: Mapping[int, tuple[str, str, Code, str]] = {
 
 _REQUEST_ID = {"X-Request-ID": {"description": "The request's ID, in all log lines.", "schema": {"type": "string"}}}
 _RETRY_AFTER = {"Retry-After": {"description": "When to ask again, in seconds.", "schema": {"type": "integer"}}}
-_PAGE_HEADERS = {
+PAGE_HEADERS = {
     "X-Total-Count": {"description": "How many there are; counted up to 10,000.", "schema": {"type": "integer"}},
     "X-Total-Count-Exact": {"description": "`false` when there are more than that.", "schema": {"const": "false"}},
     "X-Pagination": {"description": "JSON: the total, and where this page stands.", "schema": {"type": "string"}},
@@ -287,7 +287,7 @@ def _statuses(operation: Operation) -> list[int]:
 
 
 def _success(operation: Operation) -> dict[str, Any]:
-    headers = {**_REQUEST_ID, **(_PAGE_HEADERS if operation.paged else {}), **operation.headers}
+    headers = {**_REQUEST_ID, **(PAGE_HEADERS if operation.paged else {}), **operation.headers}
     if operation.streams:
         text = {operation.streams: {"schema": {"type": "string"}}}
         return {"description": "The text, streamed.", "headers": headers, "content": text}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from pipeline_core.flows.notation.dag import Dag
+from pipeline_core.flows.notation.layout import edges, layers
 
 Drawing = Callable[[Mapping[str, str], Dag], str]
 
@@ -18,8 +19,8 @@ SHOWN_LETTERS = 22
 def dot(names: Mapping[str, str], dag: Dag) -> str:
     """The DAG in the language of Graphviz. `names` are the tasks' names by key."""
     nodes = [f'  "{key}" [label="{names[key]}"];' for key in dag]
-    edges = [f'  "{before}" -> "{key}";' for before, key in arrows(dag)]
-    return "\n".join(["digraph {", "  node [shape=box];", *nodes, *edges, "}", ""])
+    lines = [f'  "{before}" -> "{key}";' for before, key in edges(dag)]
+    return "\n".join(["digraph {", "  node [shape=box];", *nodes, *lines, "}", ""])
 
 
 def mermaid(names: Mapping[str, str], dag: Dag) -> str:
@@ -27,8 +28,8 @@ def mermaid(names: Mapping[str, str], dag: Dag) -> str:
     # Nodes are numbered, since a task's name may be a keyword of Mermaid.
     numbers = {key: f"t{number}" for number, key in enumerate(dag)}
     nodes = [f'  {numbers[key]}["{names[key]}"]' for key in dag]
-    edges = [f"  {numbers[before]} --> {numbers[key]}" for before, key in arrows(dag)]
-    return "\n".join(["flowchart TD", *nodes, *edges, ""])
+    lines = [f"  {numbers[before]} --> {numbers[key]}" for before, key in edges(dag)]
+    return "\n".join(["flowchart TD", *nodes, *lines, ""])
 
 
 def svg(names: Mapping[str, str], dag: Dag) -> str:
@@ -43,7 +44,7 @@ def svg(names: Mapping[str, str], dag: Dag) -> str:
         for level, row in enumerate(rows)
         for column, key in enumerate(row)
     }
-    lines = [_line(places[before], places[key]) for before, key in arrows(dag)]
+    lines = [_line(places[before], places[key]) for before, key in edges(dag)]
     boxes = [_box(places[key], names[key]) for key in dag]
     return "\n".join(
         [
@@ -60,31 +61,6 @@ def svg(names: Mapping[str, str], dag: Dag) -> str:
 
 
 FORMATS: Mapping[str, Drawing] = {"dot": dot, "mermaid": mermaid, "svg": svg}
-
-
-def arrows(dag: Dag) -> list[tuple[str, str]]:
-    """The edges: pairs of a task and one that depends on it."""
-    return [(before, key) for key, upstream in dag.upstream.items() for before in upstream]
-
-
-def layers(dag: Dag) -> list[list[str]]:
-    """The tasks by the length of the longest path to them, each layer sorted by the mean position of its upstream tasks."""
-    depth: dict[str, int] = {}
-    rows: list[list[str]] = []
-    for key in dag:
-        depth[key] = 1 + max((depth[before] for before in dag.upstream[key]), default=-1)
-        if depth[key] == len(rows):
-            rows.append([])
-        rows[depth[key]].append(key)
-    column: dict[str, float] = {}
-    for row in rows:
-        row.sort(key=lambda key: _mean([column[before] for before in dag.upstream[key]]))
-        column |= {key: place - len(row) / 2 for place, key in enumerate(row)}
-    return rows
-
-
-def _mean(numbers: list[float]) -> float:
-    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:

@@ -53,8 +53,8 @@ _ENTRY = {
     ],
 }
 _RUN_ID = "r01kb5gqz5sk4q7r3f0m7h2k9xz"
-_OF_A_FLOW = ("flow_detail", "replace", "delete", "run", "flow_runs")
-_OF_A_RUN = ("run_detail", "run_logs", "metrics", "stop", "retry", "dismiss", "clear")
+_OF_A_FLOW = ("flow_detail", "flow_layout", "flow_grid", "replace", "delete", "run", "flow_runs")
+_OF_A_RUN = ("run_detail", "run_layout", "run_logs", "metrics", "stop", "retry", "dismiss", "clear")
 _RUN_LINKS = {f"runs.{name}": ("run_id", "runID") for name in _OF_A_RUN}
 _RUN_BODY = {"variables": {"DAY": "2026-03-01"}, "reason": "late data"}
 
@@ -73,6 +73,23 @@ def create(call: Call) -> Any:
     """Create a flow from one entry of an import document"""
     with transaction() as session:
         return {"name": flows.create(session, call.body, call.actor)}
+
+
+@blueprint.operation(
+    "POST",
+    "/check",
+    needs=Privilege.WRITE_JOB,
+    body=RequestBody(forms.CHECKED, example=_ENTRY),
+    query=forms.LayoutQuery,
+    payload=forms.FlowCheck,
+)
+def check(call: Call) -> Any:
+    """Check a flow without storing it; the answer has all that is wrong with it, and its layout
+
+    A flow that is wrong is no error of this request: what creating or replacing it would refuse is in `errors`.
+    """
+    with transaction() as session:
+        return flows.check(session, call.body, call.actor, call.query["most"])
 
 
 @blueprint.operation(
@@ -121,6 +138,22 @@ def flow_detail(call: Call, name: str) -> Any:
     """A flow as it was imported"""
     with transaction() as session:
         return lookup.visible(session, name, call.actor).entry
+
+
+@blueprint.operation(
+    "GET",
+    "/<flow:name>/layout",
+    needs=Privilege.READ_JOB,
+    query=forms.LayoutQuery,
+    payload=forms.FlowLayout,
+)
+def flow_layout(call: Call, name: str) -> Any:
+    """Where the tasks of a flow are drawn: in layers, ordered so that few edges cross
+
+    Of thousands of tasks some are drawn as groups, so that there are about `most` nodes.
+    """
+    with transaction() as session:
+        return flows.layout_of(session, name, call.actor, call.query["most"])
 
 
 @blueprint.operation(

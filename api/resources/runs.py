@@ -7,12 +7,13 @@ from typing import Any
 
 from flask import Response, request
 
-from api import paging, streaming
+from api import envelope, paging, streaming
 from api.blueprint import Blueprint, Call
-from api.openapi import RequestBody
+from api.openapi import PAGE_HEADERS, RequestBody
 from api.paging import Page
 from api.resources.flows import blueprint as flows
 from api.schemas import runs as forms
+from api.schemas.flows import FlowLayout, LayoutQuery
 from api.schemas.jobs import Reason
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import LogQuery
@@ -41,6 +42,36 @@ def flow_runs(call: Call, name: str) -> Page:
         return _page(session, call, flow.key)
 
 
+@flows.operation(
+    "GET",
+    "/<flow:name>/grid",
+    needs=Privilege.READ_JOB,
+    query=forms.GridQuery,
+    payload=forms.Grid,
+    headers=PAGE_HEADERS,
+)
+def flow_grid(call: Call, name: str) -> Response:
+    """Runs of a flow, the newest first, with the states of its tasks in them
+
+    The tasks are those of the flow as it is now. Of a flow with more tasks than `taskLimit`, go on with `taskOffset`.
+    """
+    limit, offset = paging.limit_and_offset(call.query)
+    with transaction() as session:
+        flow = lookup.visible(session, name, call.actor)
+        found, total = queries.grid(
+            session,
+            flow,
+            call.actor,
+            limit=limit,
+            offset=offset,
+            tasks=call.query["taskLimit"],
+            task_offset=call.query["taskOffset"],
+        )
+    response = envelope.success(found)
+    response.headers.extend(paging.page(found["runs"], total, call.query).headers)
+    return response
+
+
 @blueprint.operation("GET", "", needs=Privilege.READ_JOB, query=forms.RunList, payload=forms.RunSummary, paged=True)
 def run_list(call: Call) -> Page:
     """Runs of all flows, the newest first"""
@@ -54,6 +85,16 @@ def run_detail(call: Call, run_id: str) -> Any:
     with transaction() as session:
         found = queries.detail(session, run_id, call.actor)
     return with_usage(found)
+
+
+@blueprint.operation("GET", "/<run_id>/layout", needs=Privilege.READ_JOB, query=LayoutQuery, payload=FlowLayout)
+def run_layout(call: Call, run_id: str) -> Any:
+    """Where the tasks of a run are drawn, with the dependencies that the flow had when the run began
+
+    Of thousands of tasks some are drawn as groups, so that there are about `most` nodes.
+    """
+    with transaction() as session:
+        return queries.graph(session, run_id, call.actor, call.query["most"])
 
 
 @blueprint.operation(

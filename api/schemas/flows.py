@@ -10,7 +10,8 @@ from typing import Any
 
 from marshmallow import Schema, fields, validate
 
-from api.schemas.fields import CommaSeparated, DocumentSchema, Query, nullable_time
+from api.schemas.fields import CommaSeparated, DocumentSchema, Query, WholeNumber, nullable_time
+from pipeline_core.flows.definition.flow import MAX_TASKS
 from pipeline_core.flows.notation.names import NAME
 
 _NAME = {"pattern": f"^{NAME.pattern}$"}
@@ -108,6 +109,9 @@ DOCUMENT = {**_ENTRIES, "minProperties": 1}
 EXPORT = _ENTRIES
 
 
+CHECKED = {"type": "object", "description": "What is meant to be a `FlowEntry`: what is wrong with it is answered."}
+
+
 class FlowSummary(Schema):
     """A flow as lists show it."""
 
@@ -178,3 +182,56 @@ class TemplateForm(DocumentSchema):
 
 ALL_TEMPLATES = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/TemplateForm"}}
 TEMPLATES = {**ALL_TEMPLATES, "minProperties": 1}
+
+
+class LayoutQuery(Query):
+    """How much is drawn."""
+
+    most = WholeNumber(
+        1,
+        MAX_TASKS,
+        load_default=500,
+        metadata={"description": "About so many nodes at most: of more tasks some are drawn as groups."},
+    )
+
+
+class LayoutNode(Schema):
+    """A task, or a group of tasks that are drawn as one."""
+
+    name = fields.String(required=True, metadata={"description": "The task's name, or the name of the group."})
+    label = fields.String(required=True)
+    tasks = fields.List(fields.String(), required=True, metadata={"description": "The tasks of a group; else empty."})
+
+
+class FlowLayout(Schema):
+    """Where the tasks of a DAG are drawn: each in a layer below those of the tasks that it depends on."""
+
+    layers = fields.List(
+        fields.List(fields.Nested(LayoutNode)),
+        required=True,
+        metadata={"description": "From above, each in an order in which few edges cross."},
+    )
+    edges = fields.List(
+        fields.List(fields.String(), validate=validate.Length(equal=2)),
+        required=True,
+        metadata={"description": "Pairs of a node and one that depends on it, by name."},
+    )
+    tasks = fields.Integer(required=True, metadata={"description": "How many tasks there are in all."})
+
+
+class FlowCheck(Schema):
+    """Whether a flow can be stored, and what is wrong with it."""
+
+    valid = fields.Boolean(required=True)
+    errors = fields.Dict(
+        keys=fields.String(),
+        values=fields.List(fields.String()),
+        required=True,
+        metadata={"description": "Path of a field → what is wrong with it; the first hundred."},
+    )
+    layout = fields.Nested(
+        FlowLayout,
+        required=True,
+        allow_none=True,
+        metadata={"description": "Null where the tasks and their order cannot be read."},
+    )

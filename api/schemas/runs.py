@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from marshmallow import Schema, fields, validate
 
+from api.paging import MAX_NUMBER
 from api.schemas.bodies import ChoiceField, Object
 from api.schemas.fields import CommaSeparated, Flag, Pages, Query, Timestamp, WholeNumber, nullable_time
+from api.schemas.jobs import STATE as JOB_STATE
 from api.schemas.jobs import Reason
+from pipeline_core.flows.definition.flow import MAX_TASKS
 from pipeline_core.flows.runs.control import MARKS
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 
+MAX_GRID_RUNS, MAX_GRID_TASKS = 100, 500
 STATE = validate.OneOf([state.value for state in RunState])
 
 
@@ -101,10 +105,67 @@ class RunTask(Schema):
     )
 
 
+class TaskTry(Schema):
+    """An attempt of a task, and how its job stands."""
+
+    attempt = fields.Integer(required=True, metadata={"description": "From 1."})
+    jobID = fields.String(required=True, allow_none=True, metadata={"description": "Null until it is submitted."})
+    state = fields.String(
+        required=True, allow_none=True, validate=JOB_STATE, metadata={"description": "The job's; null without one."}
+    )
+    reason = fields.String(required=True)
+    startAt = nullable_time()
+    finishedAt = nullable_time()
+
+
+class TaskOfRun(RunTask):
+    """A task of a run, with what it depends on and all its attempts."""
+
+    upstream = fields.List(fields.String(), required=True, metadata={"description": "Names, as when the run began."})
+    attempts = fields.List(fields.Nested(TaskTry), required=True, metadata={"description": "The oldest first."})
+
+
 class RunDetail(RunSummary):
     """A run with its tasks."""
 
-    tasks = fields.List(fields.Nested(RunTask), required=True)
+    tasks = fields.List(fields.Nested(TaskOfRun), required=True)
+
+
+class Cell(Schema):
+    """A task in a run."""
+
+    state = fields.String(required=True, validate=validate.OneOf([state.value for state in TaskState]))
+    attempt = fields.Integer(required=True)
+    jobID = fields.String(required=True, allow_none=True, metadata={"description": "Of the last attempt."})
+    startAt = nullable_time()
+    finishedAt = nullable_time()
+
+
+class GridRun(RunSummary):
+    """A run, and its tasks in the order of the grid's."""
+
+    tasks = fields.List(
+        fields.Nested(Cell, allow_none=True),
+        required=True,
+        metadata={"description": "Null for a task that the run does not have."},
+    )
+
+
+class Grid(Schema):
+    """The runs of a flow, and the states of its tasks in them."""
+
+    tasks = fields.List(fields.String(), required=True, metadata={"description": "Names, in the order of the DAG."})
+    taskCount = fields.Integer(required=True, metadata={"description": "How many tasks the flow has in all."})
+    runs = fields.List(fields.Nested(GridRun), required=True, metadata={"description": "The newest first."})
+
+
+class GridQuery(Query):
+    """Which runs, and which tasks."""
+
+    pageNumber = WholeNumber(1, MAX_NUMBER, load_default=1)
+    pageSize = WholeNumber(1, MAX_GRID_RUNS, load_default=25, metadata={"description": "Runs of a page."})
+    taskOffset = WholeNumber(0, MAX_TASKS, load_default=0, metadata={"description": "The first task, from 0."})
+    taskLimit = WholeNumber(1, MAX_GRID_TASKS, load_default=200, metadata={"description": "At most so many tasks."})
 
 
 METRICS = {

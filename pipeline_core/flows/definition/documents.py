@@ -79,12 +79,19 @@ def read_document(
 
 def read_entry(raw: object, catalogue: Catalogue, site: Site, creators: Creators = any_creator) -> FlowDefinition:
     """The flow of a single entry. Raises as `read_document` does."""
-    problems = ValidationErrors()
-    flow = _read(raw, catalogue, site, creators, problems, "")
+    flow, problems = examine_entry(raw, catalogue, site, creators)
     problems.raise_any()
     if flow is None or not isinstance(raw, dict):
         raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
     return FlowDefinition(flow, flow.name, canonical_entry(raw))
+
+
+def examine_entry(
+    raw: object, catalogue: Catalogue, site: Site, creators: Creators = any_creator
+) -> tuple[Flow | None, ValidationErrors]:
+    """The flow of a single entry as far as it can be read, and what is wrong with it."""
+    problems = ValidationErrors()
+    return _read(raw, catalogue, site, creators, problems, ""), problems
 
 
 def canonical_entry(entry: Mapping[str, Any]) -> dict[str, Any]:

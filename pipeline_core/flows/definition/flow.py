@@ -14,6 +14,7 @@ from pipeline_core.errors import MissingParameter, WrongParameter
 from pipeline_core.flows.notation.cron import Schedule, check_timezone, read_instant
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
+from pipeline_core.flows.notation.layout import layout
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.states import RunState
 from pipeline_core.validation.errors import ValidationErrors, join_path
@@ -130,6 +131,13 @@ def parse_stored(entry: Mapping[str, Any]) -> Flow:
     if flow is None:
         raise WrongParameter("The stored flow cannot be read.")
     return flow
+
+
+def flow_layout(flow: Flow, most: int, dag: Dag | None = None) -> dict[str, Any]:
+    """The layout of a flow's tasks, or of those in `dag`, for the API, with at most about `most` nodes."""
+    chosen = flow.dag if dag is None else dag
+    names = {key: flow.tasks[key].name for key in chosen}
+    return layout(chosen, most).to_json(names, {key: flow.tasks[key].label for key in chosen})
 
 
 def read_alert_states(text: str) -> frozenset[RunState]:

@@ -10,7 +10,7 @@ from pipeline_core.validation.texts import shown
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,53}")
 USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-RESERVED_FLOW_NAMES = frozenset({"import", "export"})
+RESERVED_FLOW_NAMES = frozenset({"import", "export", "check"})
 """Words that paths of the API have in place of a flow's name."""
 
 
@@ -29,9 +29,7 @@ def check_name(name: str) -> str:
 def check_flow_name(name: str) -> str:
     """The name itself, if it can be a flow's. Raises NotationError."""
     if identity(name) in RESERVED_FLOW_NAMES:
-        raise NotationError(
-            f"may not be {shown(name)}: {' and '.join(sorted(RESERVED_FLOW_NAMES))} are words of the API"
-        )
+        raise NotationError(f"may not be {shown(name)}: {', '.join(sorted(RESERVED_FLOW_NAMES))} are words of the API")
     return check_name(name)
 
 

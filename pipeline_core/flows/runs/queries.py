@@ -15,8 +15,9 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import FlowRow, Job, Replica, RunRow, TaskAttempt, TaskRunRow
 from pipeline_core.errors import NotFound
+from pipeline_core.flows.definition.flow import flow_layout, parse_stored
 from pipeline_core.flows.notation.names import identity
-from pipeline_core.flows.runs import repository
+from pipeline_core.flows.runs import repository, run_definition
 from pipeline_core.flows.states import RunState, TaskState, Trigger
 from pipeline_core.jobs import results
 from pipeline_core.settings import settings
@@ -60,6 +61,15 @@ LATEST = and_(
 LOOKED_AT = 10_000
 """How many runs a search looks at for an `ownOnly` token."""
 
+_ATTEMPT_COLUMNS = (Job.state, Job.reason, Job.started_at, Job.finished_at)
+_CELL_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
+    TaskRunRow.state,
+    TaskRunRow.attempt,
+    TaskRunRow.started_at,
+    TaskRunRow.finished_at,
+    TaskAttempt.job_id,
+)
+
 MAX_USAGE_QUERIES = 20
 """Running tasks of a run whose usage is read from the cluster, each by a call of its own."""
 
@@ -74,10 +84,82 @@ def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
     run = visible(session, run_id, actor)
     debugging = run.trigger == Trigger.DEBUG and run.state == RunState.RUNNING
     tasks = session.execute(_TASKS.where(TaskRunRow.run_id == run_id)).all()
+    definition = run_definition.definition(session, run_id)
+    names = {task.key: task.name for task in tasks}
+    attempts = _attempts(session, run_id)
     return {
         **_summary(run),
-        "tasks": [_task(task, _shell_command(session, task.job_id) if debugging else "") for task in tasks],
+        "tasks": [
+            {
+                **_task(task, _shell_command(session, task.job_id) if debugging else ""),
+                "upstream": [names[key] for key in definition.plan.dag.upstream[task.key]],
+                "attempts": attempts.get(task.key, []),
+            }
+            for task in tasks
+        ],
     }
+
+
+def graph(session: Session, run_id: str, actor: Actor, most: int) -> dict[str, Any]:
+    """The layout of a run's tasks as they were when it began, with at most about `most` nodes. Raises NotFound."""
+    visible(session, run_id, actor)
+    definition = run_definition.definition(session, run_id)
+    return flow_layout(definition.flow, most, definition.plan.dag)
+
+
+def grid(
+    session: Session, flow: FlowRow, actor: Actor, *, limit: int, offset: int, tasks: int, task_offset: int
+) -> tuple[dict[str, Any], int]:
+    """A page of a flow's runs, the newest first, with the states of as many `tasks` of the flow as it is now, in the order of
+    its DAG from `task_offset`; and how many runs there are (`count_up_to`)."""
+    definition = parse_stored(flow.entry)
+    keys = [*definition.dag][task_offset : task_offset + tasks]
+    chosen = _visible_to(_RUNS.where(RunRow.flow_id == flow.id), actor)
+    page = chosen.order_by(RunRow.id.desc()).limit(limit).offset(offset).cte("page")
+    cells = (
+        select(*page.c, TaskRunRow.key, *(column.label(f"task_{column.key}") for column in _CELL_COLUMNS))
+        .select_from(page)
+        .outerjoin(TaskRunRow, and_(TaskRunRow.run_id == page.c.id, TaskRunRow.key.in_(keys)))
+        .outerjoin(TaskAttempt, LATEST)
+        .order_by(page.c.id.desc())
+    )
+    runs: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for row in session.execute(cells):
+        runs.setdefault(row.id, _summary(row))
+        if row.key is not None:
+            found.setdefault(row.id, {})[row.key] = {
+                "state": row.task_state,
+                "attempt": row.task_attempt,
+                "jobID": row.task_job_id,
+                "startAt": rfc3339(row.task_started_at),
+                "finishedAt": rfc3339(row.task_finished_at),
+            }
+    rows = [{**run, "tasks": [found.get(run_id, {}).get(key) for key in keys]} for run_id, run in runs.items()]
+    shown = {"tasks": [definition.tasks[key].name for key in keys], "taskCount": len(definition.dag), "runs": rows}
+    return shown, count_up_to(session, chosen)
+
+
+def _attempts(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The attempts of each task of a run, by key, oldest first. A job may have been deleted since."""
+    query = (
+        select(TaskAttempt.key, TaskAttempt.attempt, TaskAttempt.job_id, *_ATTEMPT_COLUMNS)
+        .outerjoin(Job, Job.id == TaskAttempt.job_id)
+        .where(TaskAttempt.run_id == run_id)
+        .order_by(TaskAttempt.attempt)
+    )
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in session.execute(query):
+        attempt = {
+            "attempt": row.attempt,
+            "jobID": row.job_id,
+            "state": row.state,
+            "reason": row.reason or "",
+            "startAt": rfc3339(row.started_at),
+            "finishedAt": rfc3339(row.finished_at),
+        }
+        found.setdefault(row.key, []).append(attempt)
+    return found
 
 
 def listing(
@@ -142,7 +224,7 @@ def _visible_to(query: Select[Any], actor: Actor) -> Select[Any]:
     return query.where(or_(RunRow.runner == actor.name, RunRow.creator == actor.name))
 
 
-def _summary(run: Row[Any]) -> dict[str, Any]:
+def _summary(run: Row[*tuple[Any, ...]]) -> dict[str, Any]:
     return {
         "id": run.id,
         "flow": run.flow,

@@ -26,7 +26,7 @@ from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import documents
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import Creators, FlowDefinition
-from pipeline_core.flows.definition.flow import parse_stored
+from pipeline_core.flows.definition.flow import flow_layout, parse_stored
 from pipeline_core.flows.notation.names import identity
 from pipeline_core.flows.notation.site import Site
 from pipeline_core.flows.schedules import schedule_state
@@ -49,6 +49,26 @@ def create(session: Session, raw: object, actor: Actor) -> str:
         raise Conflict(f"There is a flow {shown(other[definition.flow.key].document_key)} already; PUT replaces it.")
     _add(session, definition, actor, imported=False)
     return definition.flow.name
+
+
+def check(session: Session, raw: object, actor: Actor, most: int) -> dict[str, Any]:
+    """What is wrong with one entry of an import document, by path, and the layout of its tasks with at most about `most` nodes;
+    None where their order is not known. Stores nothing. Raises WrongParameter for what is no object at all."""
+    if not isinstance(raw, dict):
+        raise WrongParameter(f"The body must be an object with `pipeline` and `tasks`, not {shown(raw)}.")
+    site = Site.of(settings())
+    flow, problems = documents.examine_entry(raw, lookup.catalogue(session, site), site, _Creators(session, actor))
+    is_known = flow is not None and len(flow.dag) == len(flow.tasks) > 0
+    return {
+        "valid": not problems,
+        "errors": problems.by_path,
+        "layout": flow_layout(flow, most) if flow is not None and is_known else None,
+    }
+
+
+def layout_of(session: Session, name: str, actor: Actor, most: int) -> dict[str, Any]:
+    """The layout of a flow, with at most about `most` nodes. Raises NotFound."""
+    return flow_layout(parse_stored(lookup.visible(session, name, actor).entry), most)
 
 
 def replace(session: Session, name: str, raw: object, actor: Actor) -> None:

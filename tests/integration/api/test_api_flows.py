@@ -147,7 +147,7 @@ def test_all_wrong_fields_are_reported_at_once(admin: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["import", "Export"])
+@pytest.mark.parametrize("name", ["import", "Export", "Check"])
 def test_reserved_words_of_paths_are_no_names_of_flows(admin: Any, name: str) -> None:
     answer = admin("POST", "/v1/flows", json=entry(name))
     assert (answer.status_code, [*answer.json["errors"]]) == (400, ["pipeline.name"])
