@@ -26,11 +26,12 @@ def plugins(service: ServiceClient, out: Output, plugin_type: str) -> None:
 plugin = LazyGroup(
     "plugin",
     entries={
+        "new": Entry("pipeline_cli.new:new", "Write a new plugin into the directory NAME."),
         "check": Entry("pipeline_cli.check:check", "Check a running plugin as the service would call it."),
         "show": Entry("pipeline_cli.plugins:show", "Show a plugin with the state of its circuit and its last calls."),
         "order": Entry("pipeline_cli.plugins:order", "Let a plugin run before another one of its type."),
     },
-    help="Check and show plugins, and change their order.",
+    help="Write, check and show plugins, and change their order.",
 )
 
 show = show_command(

@@ -86,7 +86,7 @@ class Plugin(App):
     def test(self, sent: Sent, headers: Mapping[str, str] | None = None) -> Any:
         """What the plugin answers to a packet (or event), without HTTP: for tests.
 
-        `sent` is JSON, or the path of a file with it, such as `pipeline plugin packet` writes. A Gate gives a Decision, a
+        `sent` is JSON, or the path of a file with it. A Gate gives a Decision, a
         FactorGenerator a list of Factors, a LifeHook an Acknowledgement, all others a TaskSet.
         """
         if isinstance(sent, (str, os.PathLike)):
