@@ -18,7 +18,7 @@ from tests.pages import Page, code
 from tests.plugin_server import PluginServer
 from tests.waiting import wait_for
 
-PAGE = Page("write-a-plugin.md")
+PAGE = Page("plugin-protocol.md")
 
 
 def example(heading: str) -> Any:

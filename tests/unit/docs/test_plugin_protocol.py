@@ -1,4 +1,4 @@
-"""The page about writing a plugin, held against the code that reads what plugins answer."""
+"""The page about the protocol of plugins, held against the code that reads what plugins answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipeline_core.taskset.additive import binding, decoration
 from pipeline_core.taskset.pod_policy import PodPolicy
 from tests.pages import ROOT, Page, code
 
-PAGE = Page("write-a-plugin.md")
+PAGE = Page("plugin-protocol.md")
 REFUSED = "is refused: the plugin answered badly:"
 PATCH = "change of the TaskSet ([JSON Patch](https://www.rfc-editor.org/rfc/rfc6902))"
 POLICY = PodPolicy(baseline=True, host_paths=())
@@ -211,7 +211,7 @@ def test_the_feature_is_one_and_shows_every_type_and_every_field_with_its_defaul
 
 
 def test_the_gate_on_the_page_is_the_one_among_the_examples() -> None:
-    (block,) = PAGE.blocks("## A gate in five minutes", "python")
+    (block,) = PAGE.blocks("## A gate without the kit", "python")
     assert block == (ROOT / "examples" / "gates" / "gate.py").read_text()
 
 
