@@ -10,7 +10,7 @@ from api.console.assets import Asset, assets
 
 blueprint = Blueprint("console", __name__)
 
-PAGES = ("jobs", "decisions", "submit", "plugins", "features", "operations", "flows", "runs")
+PAGES = ("jobs", "decisions", "submit", "plugins", "features", "operations", "flows", "templates", "runs")
 """The first parts of the paths of pages, besides `/`; which page a path is of is decided in `static/app/pages.js`."""
 
 _IMMUTABLE = "public, max-age=31536000, immutable"

@@ -27,6 +27,18 @@ const formats = computed(() => {
 /** Date and time to the second. @param {string} text RFC 3339 */
 export const moment = (text) => formats.value.moment.format(new Date(text));
 
+/** Date, minute and zone, as clocks of a time zone show it. @param {string} text RFC 3339 @param {string} zone */
+export const momentIn = (text, zone) =>
+  new Intl.DateTimeFormat(language.value === "zh" ? "zh-CN" : "en-GB", {
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    timeZone: zone,
+    timeZoneName: "short",
+  }).format(new Date(text));
+
 /** The time of day. @param {string} text RFC 3339 */
 export const timeOfDay = (text) => formats.value.time.format(new Date(text));
 

@@ -1,13 +1,13 @@
 // @ts-check
-// A DAG as a drawing: layers from left to right, moved and zoomed by mouse, touch and keys. Only what is in view is drawn; a graph
-// of very many nodes is drawn in groups first (`groups.js`).
+// A DAG as a drawing: the layers of the API's layout from left to right, moved and zoomed by mouse, touch and keys. Only what is in
+// view is drawn. A press on a group opens it.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { shapeOf, word } from "./state.js";
 import { grouped } from "./groups.js";
 import { NODE, placed } from "./places.js";
 import { t } from "./graph-messages.js";
 
-/** @typedef {import("./layers.js").Task & { state?: string, note?: string }} Node */
+/** @typedef {{ name: string, upstream: string[], state?: string, note?: string }} Node */
 /** @typedef {{ x: number, y: number, scale: number }} View where the drawing's origin is, in pixels of the window */
 
 const MOST_ZOOM = 2;
@@ -17,7 +17,7 @@ const STEP = 80;
 const KEYS_ZOOM = /** @type {Record<string, number>} */ ({ "+": 1.25, "=": 1.25, "-": 0.8 });
 
 /**
- * @param {{ nodes: Node[], layers: string[][], label: string, chosen?: string, onChoose?: (name: string) => void, focus?: string }} props
+ * @param {{ nodes: Node[], layers: import("./groups.js").LayoutNode[][], label: string, chosen?: string, onChoose?: (name: string) => void, focus?: string }} props
  * focus: the node that is in view at first
  */
 export function Graph({ nodes, layers, label, chosen = "", onChoose, focus = "" }) {

@@ -1,67 +1,53 @@
 // @ts-check
-// Very many nodes are drawn as groups first: those of a layer whose names differ only in their numbers.
+// The nodes of a layout of the API: tasks, and groups of tasks that are drawn as one until they are opened.
 
 /** @typedef {import("./graph.js").Node} Node */
+/** @typedef {import("../../../types/openapi").components["schemas"]["LayoutNode"]} LayoutNode */
 /** @typedef {{ nodes: Node[], layers: string[][], members: Map<string, string[]>, holder: Map<string, string> }} Grouped */
 
-/** More nodes than this are drawn in groups. */
-export const MOST = 1500;
-/** A group is made of at least so many. */
-const LEAST = 4;
-/** A layer has at most so many groups; those that do not fit are one. */
-const MOST_OF_A_LAYER = 40;
 /** What a group is, if its members differ: the first of these that one of them is. */
 const RANK = ["failed", "suspended", "running", "upstream_failed", "stopped", "waiting", "skipped", "succeeded"];
 
+/** How many nodes to ask a layout for: of more tasks than can be looked at, the few that say how the flow is built. @param {number} tasks */
+export const mostOf = (tasks) => (tasks > 1500 ? 150 : 1500);
+
 /**
- * @param {Node[]} nodes
- * @param {string[][]} layers
- * @param {ReadonlySet<string>} open groups that are drawn as their nodes
+ * @param {Node[]} nodes the tasks
+ * @param {LayoutNode[][]} layers
+ * @param {ReadonlySet<string>} open groups that are drawn as their tasks
  * @returns {Grouped}
  */
 export function grouped(nodes, layers, open) {
-  if (nodes.length <= MOST) return { nodes, layers, members: new Map(), holder: new Map() };
-  const members = new Map(layers.flatMap((layer, index) => groupsOf(layer, index)).filter(([name]) => !open.has(name)));
-  const holder = new Map([...members].flatMap(([group, names]) => names.map((name) => /** @type {[string, string]} */ ([name, group]))));
+  /** @type {Map<string, string[]>} */
+  const members = new Map();
+  /** @type {Map<string, string>} */
+  const holder = new Map();
+  const names = new Map(layers.flat().map(({ name, label }) => [name, label]));
+  const shown = layers.map((layer) =>
+    layer.flatMap(({ name, tasks }) => {
+      if (!tasks.length) return [name];
+      if (open.has(name)) return tasks;
+      members.set(name, tasks);
+      for (const task of tasks) holder.set(task, name);
+      return [name];
+    }),
+  );
   const byName = new Map(nodes.map((node) => [node.name, node]));
   /** @param {string} name */
   const drawn = (name) => holder.get(name) ?? name;
-  const shown = layers.map((layer) => [...new Set(layer.map(drawn))]);
   return {
     layers: shown,
     members,
     holder,
-    nodes: shown.flat().map((name) => {
-      const parts = (members.get(name) ?? [name]).map((part) => /** @type {Node} */ (byName.get(part)));
-      const upstream = [...new Set(parts.flatMap((part) => part.upstream.map(drawn)))];
-      if (!members.has(name)) return { ...parts[0], upstream };
-      return { name, upstream, state: worst(parts), note: `${stem(parts[0].name)} × ${parts.length}` };
+    nodes: shown.flat().flatMap((name) => {
+      const parts = (members.get(name) ?? [name]).flatMap((part) => byName.get(part) ?? []);
+      if (!parts.length) return [];
+      const upstream = [...new Set(parts.flatMap((part) => part.upstream.map(drawn)))].filter((before) => before !== name);
+      if (!members.has(name)) return [{ ...parts[0], upstream }];
+      return [{ name, upstream, state: worst(parts), note: names.get(name) || name }];
     }),
   };
 }
-
-/** @param {string[]} layer @param {number} index @returns {[string, string[]][]} */
-function groupsOf(layer, index) {
-  /** @type {Map<string, string[]>} */
-  const found = new Map();
-  for (const name of layer) {
-    const key = stem(name);
-    const names = found.get(key);
-    if (names) names.push(name);
-    else found.set(key, [name]);
-  }
-  let groups = [...found].filter(([, names]) => names.length >= LEAST);
-  const single = [...found].filter(([, names]) => names.length < LEAST).flatMap(([, names]) => names);
-  if (groups.length > MOST_OF_A_LAYER) {
-    single.push(...groups.slice(MOST_OF_A_LAYER).flatMap(([, names]) => names));
-    groups = groups.slice(0, MOST_OF_A_LAYER);
-  }
-  if (single.length > MOST_OF_A_LAYER) groups.push(["…", single]);
-  return groups.map(([key, names]) => [`${index}/${key}`, names]);
-}
-
-/** A name with its numbers as `*`. @param {string} name */
-const stem = (name) => name.replace(/\d+/g, "*");
 
 /** @param {Node[]} parts */
 const worst = (parts) => RANK.find((state) => parts.some((part) => part.state === state)) ?? parts[0]?.state;

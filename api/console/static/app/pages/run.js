@@ -6,7 +6,7 @@ import { query, setQuery } from "../router.js";
 import { useResource } from "../resource.js";
 import { style } from "../styles.js";
 import { Graph } from "../components/graph.js";
-import { layersOf } from "../components/layers.js";
+import { mostOf } from "../components/groups.js";
 import { ErrorNotice } from "../components/notice.js";
 import { Tabs, useView } from "../components/tabs.js";
 import { Head } from "./run/head.js";
@@ -17,10 +17,12 @@ import { Timeline } from "./run/timeline.js";
 import { Verdict } from "./run/verdict.js";
 import { t } from "./run/messages.js";
 
-await style("flows.css");
+// The logs are those of the job's page.
+await Promise.all([style("flows.css"), style("job.css")]);
 
 /** @typedef {import("../../../types/openapi").components["schemas"]["RunDetail"]} Run */
-/** @typedef {import("../../../types/openapi").components["schemas"]["RunTask"]} RunTask */
+/** @typedef {import("../../../types/openapi").components["schemas"]["TaskOfRun"]} RunTask */
+/** @typedef {import("../../../types/openapi").components["schemas"]["FlowLayout"]} Layout */
 /** @typedef {Map<string, string[]>} Upstream the tasks that each task waits for, by name */
 
 const VIEWS = /** @type {const} */ (["tasks", "graph", "timeline", "metrics"]);
@@ -33,9 +35,7 @@ export function Page({ id }) {
   const detail = useResource(/** @returns {Promise<Run>} */ (signal) => get(`/v1/runs/${of}`, { signal }), [id], concerns);
   const { data, error } = detail.state.value;
   const flow = data?.flow;
-  const definition = useResource(async (signal) => (flow ? get(`/v1/flows/${encodeURIComponent(flow)}`, { signal }) : null), [flow]);
-  const upstream = useUpstream(data, definition.state.value.data);
-  const drawable = definition.state.value.data || definition.state.value.error;
+  const upstream = useMemo(() => new Map((data?.tasks ?? []).map((one) => [one.name, one.upstream])), [data]);
   useEffect(() => void (document.title = `${flow ?? id} · ${t("run")} · Pipeline`), [flow]);
   const view = useView(VIEWS);
   const named = query.value.get("task") ?? "";
@@ -52,7 +52,7 @@ export function Page({ id }) {
         <header class="tab-head"><${Tabs} views=${VIEWS.map((name) => ({ name, text: t(name) }))} shown=${view} label=${t("views")} panel="run-view" /></header>
         <div id="run-view" role="tabpanel" aria-label=${t(view)}>
           ${view === "tasks" && html`<${TaskList} run=${data} upstream=${upstream} chosen=${named} onChoose=${choose} />`}
-          ${view === "graph" && drawable && html`<${RunGraph} run=${data} upstream=${upstream} chosen=${named} onChoose=${choose} />`}
+          ${view === "graph" && html`<${RunGraph} run=${data} chosen=${named} onChoose=${choose} />`}
           ${view === "timeline" && html`<${Timeline} run=${data} chosen=${named} onChoose=${choose} />`}
           ${view === "metrics" && html`<${Metrics} run=${data} />`}
         </div>
@@ -62,29 +62,12 @@ export function Page({ id }) {
   `;
 }
 
-/** What each task of the run waits for. @param {Run | undefined} run @param {any} definition @returns {Upstream} */
-function useUpstream(run, definition) {
-  const names = run?.tasks.map(({ name }) => name).join("\n");
-  return useMemo(() => {
-    const known = new Map((run?.tasks ?? []).map(({ name }) => [identity(name), name]));
-    const dag = Object.entries(definition?.pipeline.dag_json ?? {});
-    const given = new Map(dag.map(([name, entry]) => [identity(name), /** @type {any} */ (entry)?.upstream ?? []]));
-    return new Map(
-      (run?.tasks ?? []).map(({ name }) => [
-        name,
-        (given.get(identity(name)) ?? []).flatMap((/** @type {string} */ before) => known.get(identity(before)) ?? []),
-      ]),
-    );
-  }, [names, definition]);
-}
-
-/** Two spellings of a name that are the same. @param {string} name */
-const identity = (name) => name.toLowerCase().replaceAll("_", "-");
-
-/** @param {{ run: Run, upstream: Upstream, chosen: string, onChoose: (name: string) => void }} props */
-function RunGraph({ run, upstream, chosen, onChoose }) {
-  const layers = useMemo(() => layersOf([...upstream].map(([name, before]) => ({ name, upstream: before }))), [upstream]);
-  const nodes = run.tasks.map(({ name, state }) => ({ name, state, upstream: upstream.get(name) ?? [] }));
+/** @param {{ run: Run, chosen: string, onChoose: (name: string) => void }} props */
+function RunGraph({ run, chosen, onChoose }) {
+  const most = mostOf(run.tasks.length);
+  const layout = useResource(/** @returns {Promise<Layout>} */ (signal) => get(`/v1/runs/${encodeURIComponent(run.id)}/layout`, { query: { most }, signal }), [run.id, most]);
+  const { data, error } = layout.state.value;
   const focus = ["failed", "suspended", "running"].map((state) => run.tasks.find((task) => task.state === state)?.name).find(Boolean);
-  return html`<${Graph} key=${run.id} nodes=${nodes} layers=${layers} label=${t("graphLabel")} chosen=${chosen} focus=${focus} onChoose=${onChoose} />`;
+  if (!data) return html`<${ErrorNotice} error=${error} onRetry=${layout.reload} />`;
+  return html`<${Graph} key=${run.id} nodes=${run.tasks} layers=${data.layers} label=${t("graphLabel")} chosen=${chosen} focus=${focus} onChoose=${onChoose} />`;
 }

@@ -9,18 +9,18 @@ const LINES = 12;
 /** Colours and other sequences of a terminal. */
 const SEQUENCES = /\u001b\[[0-9;?]*[A-Za-z]/g;
 
-/** @param {{ run: string, task: string, lines?: number }} props */
-export function LogTail({ run, task, lines = LINES }) {
-  const tail = useResource((signal) => read(run, task, lines, signal), [run, task, lines]);
+/** @param {{ run: string, task: string }} props */
+export function LogTail({ run, task }) {
+  const tail = useResource((signal) => read(run, task, signal), [run, task]);
   const { data, error } = tail.state.value;
   if (error) return html`<p class="muted">${error.message}</p>`;
   if (data === undefined) return html`<pre class="tail"> </pre>`;
   return data ? html`<pre class="tail" tabindex="0" role="region" aria-label=${t("lastLines")}>${data}</pre>` : html`<p class="muted">${t("noLines")}</p>`;
 }
 
-/** @param {string} run @param {string} task @param {number} lines @param {AbortSignal} signal */
-async function read(run, task, lines, signal) {
-  const response = await ask("GET", `/v1/runs/${encodeURIComponent(run)}/logs`, { query: { task, tail: lines }, signal });
+/** @param {string} run @param {string} task @param {AbortSignal} signal */
+async function read(run, task, signal) {
+  const response = await ask("GET", `/v1/runs/${encodeURIComponent(run)}/logs`, { query: { task, tail: LINES }, signal });
   const text = await response.text();
   if (response.ok) return text.replace(SEQUENCES, "").trimEnd();
   let message = response.statusText;

@@ -4,16 +4,16 @@ import { html, useEffect, useRef, useState } from "../../lib.js";
 import { put } from "../../client.js";
 import { between, moment } from "../../clock.js";
 import { may } from "../../session.js";
-import { downstream } from "../../components/layers.js";
 import { Link } from "../../components/link.js";
 import { ReasonDialog } from "../../components/reason-dialog.js";
 import { StateMark, word } from "../../components/state.js";
-import { LogTail } from "./log-tail.js";
+import { Logs } from "../job/logs.js";
 import { why } from "./why.js";
 import { t } from "./messages.js";
 
 const NEIGHBOURS = 12;
-const LOG_LINES = 200;
+/** States in which more lines may come. */
+const LIVE = new Set(["waiting", "suspended", "running"]);
 
 /** @typedef {import("../run.js").Run} Run */
 /** @typedef {import("../run.js").RunTask} RunTask */
@@ -27,7 +27,7 @@ export function Task({ run, task, upstream, onChoose, onChange }) {
   const [marking, setMarking] = useState("");
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const states = new Map(run.tasks.map(({ name, state }) => [name, state]));
-  const after = downstream([...upstream].map(([name, before]) => ({ name, upstream: before }))).get(task.name) ?? [];
+  const after = run.tasks.filter((one) => one.upstream.includes(task.name)).map(({ name }) => name);
   const reason = why(task, run, upstream, states);
   const narrow = () => matchMedia("(max-width: 1100px)").matches;
   useEffect(() => {
@@ -44,7 +44,7 @@ export function Task({ run, task, upstream, onChoose, onChange }) {
       ${reason && html`<p class="why">${reason}</p>`}
       <dl class="facts-list">
         ${task.startAt && html`<div><dt>${t("started")}</dt><dd>${moment(task.startAt)} <span class="muted number">${t(task.finishedAt ? "took" : "since", { time: between(task.startAt, task.finishedAt) })}</span></dd></div>`}
-        ${task.attempt > 1 && html`<div><dt>${t("attempt")}</dt><dd class="number">${task.attempt}</dd></div>`}
+        ${task.attempts.length > 1 && html`<div><dt>${t("attempt")}</dt><dd><${Attempts} task=${task} /></dd></div>`}
         ${task.output !== null && html`<div><dt>${t("output")}</dt><dd><code class="output">${task.output}</code></dd></div>`}
         ${task.usage && html`<div><dt>${t("usage")}</dt><dd class="number">${t("cores", { count: task.usage.cpuCores })}, ${Math.round(task.usage.memoryBytes / 1048576)} MiB</dd></div>`}
         <div><dt>${t("after")}</dt><dd><${Neighbours} names=${upstream.get(task.name) ?? []} states=${states} onChoose=${onChoose} /></dd></div>
@@ -54,7 +54,7 @@ export function Task({ run, task, upstream, onChoose, onChange }) {
         ${task.jobID && html`<${Link} class="button" to=${`/jobs/${encodeURIComponent(task.jobID)}`}>${t("openJob")}<//>`}
         ${may("write_job") && canMark(task, run) && ["succeeded", "skipped"].map((state) => html`<button type="button" key=${state} onClick=${() => setMarking(state)}>${t("markAs", { state: word(state) })}</button>`)}
       </div>
-      ${task.jobID && html`<h3>${t("lastLines")}</h3><${LogTail} key=${`${task.jobID} ${task.state}`} run=${run.id} task=${task.name} lines=${LOG_LINES} />`}
+      ${task.jobID && html`<${Logs} key=${task.jobID} id=${task.jobID} live=${LIVE.has(task.state)} tasks=${[]} chosen=${null} onChoose=${() => {}} />`}
     </div>
     ${marking &&
     html`<${ReasonDialog}
@@ -64,6 +64,19 @@ export function Task({ run, task, upstream, onChoose, onChange }) {
       onClose=${() => (setMarking(""), onChange())}
     ><p>${t("markNote")}</p><//>`}
   </section>`;
+}
+
+/** All tries, the last one first. @param {{ task: RunTask }} props */
+function Attempts({ task }) {
+  return html`<ol class="attempts">
+    ${[...task.attempts].reverse().map((one) => html`<li key=${one.attempt}>
+      <span class="number muted">${one.attempt}</span>
+      <${StateMark} state=${one.state ?? "waiting"} />
+      ${one.jobID && html`<${Link} to=${`/jobs/${encodeURIComponent(one.jobID)}`}>${t("job")}<//>`}
+      <span class="muted number">${between(one.startAt, one.finishedAt)}</span>
+      <span class="muted">${one.reason}</span>
+    </li>`)}
+  </ol>`;
 }
 
 /** @param {{ names: string[], states: Map<string, string>, onChoose: (name: string) => void }} props */
