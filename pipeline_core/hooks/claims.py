@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from string import Template
 from typing import Any
 
 from sqlalchemy import Interval, Row, TextClause, bindparam, func, select, text, update
@@ -58,16 +59,18 @@ _CLAIM = (
     .order_by(_CLAIMED.c.next_at)
 )
 _WRITE: TextClause = text(
-    "WITH written AS (UPDATE deliveries SET status = new.status, last_answer = coalesce(new.answer, deliveries.last_answer),"
-    " next_at = new.next_at, finished_at = CASE WHEN new.status <> 'waiting' THEN CAST(:moment AS timestamptz) END,"
-    " attempts = new.attempts, lease_owner = NULL, lease_until = NULL"
-    " FROM unnest(CAST(:id AS text[]), CAST(:owner AS text[]), CAST(:status AS text[]), CAST(:answer AS text[]),"
-    " CAST(:next_at AS timestamptz[]), CAST(:attempts AS integer[]))"
-    " AS new (id, owner, status, answer, next_at, attempts)"
-    ' WHERE deliveries.id = new.id COLLATE "C" AND deliveries.lease_owner = new.owner'
-    " RETURNING deliveries.*),"
-    f" noted AS ({noting('written')} WHERE written.status <> 'waiting')"
-    " SELECT id, status FROM written"
+    Template(
+        "WITH written AS (UPDATE deliveries SET status = new.status, last_answer = coalesce(new.answer, deliveries.last_answer),"
+        " next_at = new.next_at, finished_at = CASE WHEN new.status <> 'waiting' THEN CAST(:moment AS timestamptz) END,"
+        " attempts = new.attempts, lease_owner = NULL, lease_until = NULL"
+        " FROM unnest(CAST(:id AS text[]), CAST(:owner AS text[]), CAST(:status AS text[]), CAST(:answer AS text[]),"
+        " CAST(:next_at AS timestamptz[]), CAST(:attempts AS integer[]))"
+        " AS new (id, owner, status, answer, next_at, attempts)"
+        ' WHERE deliveries.id = new.id COLLATE "C" AND deliveries.lease_owner = new.owner'
+        " RETURNING deliveries.*),"
+        " noted AS ($noting WHERE written.status <> 'waiting')"
+        " SELECT id, status FROM written"
+    ).substitute(noting=noting("written"))
 )
 MAX_ANSWER = 500
 """Characters of a subscriber's answer that are stored."""

@@ -5,7 +5,7 @@
 /**
  * @typedef {object} PageEntry
  * @property {RegExp} path its groups are the parameters
- * @property {"home" | "jobs" | "decisions" | "flows" | "plugins" | null} nav the key of its name in the navigation bar; null: it has no place there
+ * @property {"home" | "jobs" | "decisions" | "flows" | "plugins" | "operations" | null} nav the key of its name in the navigation bar; null: it has no place there
  * @property {string} link where the navigation leads
  * @property {() => Promise<{ Page: (parameters: any) => any }>} load
  */
@@ -19,6 +19,7 @@ export const PAGES = [
   { path: /^\/plugins\/register$/, nav: null, link: "/plugins", load: () => import("./pages/feature-form.js") },
   { path: /^\/features\/(?<name>[^/]+)$/, nav: null, link: "/plugins", load: () => import("./pages/feature.js") },
   { path: /^\/features\/(?<name>[^/]+)\/replace$/, nav: null, link: "/plugins", load: () => import("./pages/feature-form.js") },
+  { path: /^\/operations$/, nav: "operations", link: "/operations", load: () => import("./pages/operations.js") },
   { path: /^\/jobs\/(?<id>[^/]+)$/, nav: null, link: "/jobs", load: () => import("./pages/job.js") },
   { path: /^\/flows$/, nav: "flows", link: "/flows", load: () => import("./pages/flows.js") },
   // No flow can have this name.
