@@ -82,7 +82,18 @@ function Decisions({ entries }) {
           <span class="muted number" title=${entry.startedAt ? moment(entry.startedAt) : ""}>${timing(entry)}</span>
         </div>
         ${entry.reason && html`<p>${entry.reason}</p>`}
-        ${entry.factors !== null && html`<pre class="factors" tabindex="0">${JSON.stringify(entry.factors, null, 1)}</pre>`}
+        ${entry.factors !== null && html`<${Factors} factors=${entry.factors} />`}
+      </li>`,
+    )}
+  </ul>`;
+}
+
+/** What a generator said, a line for each factor. @param {{ factors: { topic: string, advice: unknown, reason: string }[] }} props */
+function Factors({ factors }) {
+  return html`<ul class="factors" tabindex="0">
+    ${factors.map(
+      ({ topic, advice, reason }, index) => html`<li key=${index}>
+        <span class="plugin">${topic}</span> <strong>${typeof advice === "string" ? advice : JSON.stringify(advice)}</strong> ${reason}
       </li>`,
     )}
   </ul>`;
@@ -104,6 +115,7 @@ function wordOf(entry) {
   if (decision === "pass") return t("pass");
   if (decision === "suspend") return t("suspend");
   if (decision === "stop") return t("stopDecision");
+  if (entry.stage === "translate" && patch) return t("translated");
   if (Array.isArray(patch)) return t("changed", { count: patch.length });
   return t(entry.factors === null ? "answered" : "gaveFactors");
 }

@@ -16,6 +16,7 @@ import { t } from "./messages.js";
 /** As many jobs of the stage are looked at. */
 const MOST = 500;
 const SHOWN = 8;
+const POLICY = /** @type {const} */ ({ Fail: "policyFail", Ignore: "policyIgnore", Suspend: "policySuspend" });
 
 /** Whether a plugin is not called, or called only to see whether it is back. @param {string | undefined} circuit */
 export const isBroken = (circuit) => circuit === "open" || circuit === "half-open";
@@ -33,7 +34,7 @@ export function OpenCircuit({ plugin, circuit, deliveries, linked = true }) {
     </header>
     <div class="broken-body">
       <p class="cause">${t("failures", { count: circuit?.failures ?? 0 })}: ${circuit?.cause}</p>
-      ${STAGE_OF[plugin.pluginType] && html`<p class="muted">${t(plugin.failurePolicy === "Ignore" ? "policyIgnore" : "policyFail", { time: duration(plugin.patienceSeconds * 1000) })}</p>`}
+      ${STAGE_OF[plugin.pluginType] && html`<p class="muted">${t(POLICY[/** @type {keyof typeof POLICY} */ (plugin.failurePolicy)], { time: duration(plugin.patienceSeconds * 1000) })}</p>`}
       ${STAGE_OF[plugin.pluginType] && may("read_job") && html`<${WaitingJobs} plugin=${plugin} />`}
       ${waiting &&
       html`<p><${Link} to="/operations" filters=${{ view: "deliveries", plugin: plugin.key, status: "waiting" }}>${t("deliveriesWait", { count: waiting.count })}<//></p>`}
