@@ -156,8 +156,8 @@ class Operation:
     """What an operation declares.
 
     `needs` is the privilege, or several of which one is needed; None: no token is needed. `query` and `body` are checked and
-    parsed by their schemas. The other fields only document the operation: `payload` (of one item, when `paged`), `streams` (a
-    media type in place of the envelope), `error_statuses` (beyond those that every such operation may answer), `parameters`,
+    parsed by their schemas. The other fields only document the operation: `payload` (of one item, when `paged`), `streams` (the
+    media types in place of the envelope), `error_statuses` (beyond those that every such operation may answer), `parameters`,
     `headers` of the response, `example`, and `links`: by operation (`blueprint.operation` for one of another blueprint), the
     path parameter that takes a field of the payload, and that field.
     """
@@ -169,7 +169,7 @@ class Operation:
     body: RequestBody | None = None
     payload: Shape | None = None
     paged: bool = False
-    streams: str | None = None
+    streams: str | tuple[str, ...] = ()
     error_statuses: Sequence[int] = ()
     parameters: Sequence[Mapping[str, Any]] = ()
     headers: Mapping[str, Any] = field(default_factory=dict)
@@ -289,7 +289,8 @@ def _statuses(operation: Operation) -> list[int]:
 def _success(operation: Operation) -> dict[str, Any]:
     headers = {**_REQUEST_ID, **(PAGE_HEADERS if operation.paged else {}), **operation.headers}
     if operation.streams:
-        text = {operation.streams: {"schema": {"type": "string"}}}
+        types = (operation.streams,) if isinstance(operation.streams, str) else operation.streams
+        text = {media_type: {"schema": {"type": "string"}} for media_type in types}
         return {"description": "The text, streamed.", "headers": headers, "content": text}
     content: dict[str, Any] = {"schema": _envelope(operation)}
     example = {"code": Code.OPERATION_SUCCEEDED.value, "msg": envelope.SUCCESS}

@@ -62,7 +62,9 @@ class StreamSlots:
             self._taken += Counter()
 
 
-def answer(lines: Callable[[], Iterator[str]], actor: Actor, *, follow: bool) -> Response:
+def answer(
+    lines: Callable[[], Iterator[str]], actor: Actor, *, follow: bool, media_type: str = "text/plain"
+) -> Response:
     """A response that streams the lines; an empty line is a keep-alive and is not sent. It occupies one of this process's
     slots, for followers or for other readers, until it has ended.
 
@@ -76,7 +78,7 @@ def answer(lines: Callable[[], Iterator[str]], actor: Actor, *, follow: bool) ->
     except BaseException:
         release()
         raise
-    response = Response(_text(first, rest, ClientConnection(request.environ)), mimetype="text/plain")
+    response = Response(_text(first, rest, ClientConnection(request.environ)), mimetype=media_type)
     response.call_on_close(release)
     return response
 

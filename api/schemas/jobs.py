@@ -19,6 +19,7 @@ from api.schemas.fields import (
     WholeNumber,
     nullable_time,
 )
+from pipeline_core.clusters.log_cursor import LogCursor
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
@@ -72,6 +73,9 @@ class JobList(JobFilters):
     cursor = fields.String(metadata={"description": "The `X-Next-Cursor` of the page before."})
 
 
+TEXT_FORMAT, JSON_FORMAT = "text", "json"
+
+
 class LogQueryParameters(Query):
     """Which lines."""
 
@@ -82,6 +86,31 @@ class LogQueryParameters(Query):
     since = Timestamp(metadata={"description": "Lines from then on: RFC 3339, or unix seconds."})
     follow = Flag(
         load_default=False, metadata={"description": "Stream until all selected replicas have ended, retries included."}
+    )
+
+
+class LogCursorField(fields.String):
+    """A cursor of logs; loads as a LogCursor."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **options: Any) -> Any:
+        try:
+            return LogCursor.of(value)
+        except ValueError:
+            raise ValidationError("It must be a cursor of an earlier answer.") from None
+
+
+class LogRecordsQuery(LogQueryParameters):
+    """Which lines, in which form."""
+
+    format = fields.String(
+        load_default=TEXT_FORMAT,
+        validate=validate.OneOf([TEXT_FORMAT, JSON_FORMAT]),
+        metadata={"description": "`json`: an object for each line, and cursors between them."},
+    )
+    cursor = LogCursorField(
+        metadata={
+            "description": "Of an earlier answer with `format=json`, to go on after it; without `tail` and `since`."
+        }
     )
 
 

@@ -129,7 +129,8 @@ class LogQuery:
     """Which lines to read. `tail` is a number of lines, `since` an aware time; None does not restrict.
 
     `attempt` counts the attempts of each replica from 0; None means the last one. With `follow`, `finished` is called when
-    all attempts have ended; as long as it returns False, others may follow.
+    all attempts have ended; as long as it returns False, others may follow. Of an origin in `starts`, lines before that time may
+    be left out.
     """
 
     role: str | None = None
@@ -139,11 +140,13 @@ class LogQuery:
     since: datetime | None = None
     follow: bool = False
     finished: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
+    starts: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line, without its newline. `source` is its prefix when several replicas are merged.
+    """One line, without its newline. `source` is its prefix when several replicas are merged; `origin` is one run of a container,
+    whose lines come in the same order each time.
 
     An `open` line goes on in the next one of the same source.
     """
@@ -152,6 +155,7 @@ class LogLine:
     source: str
     text: str
     open: bool = False
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
 from pipeline_core.clusters.records import OPEN
@@ -56,6 +56,14 @@ def chosen(query: LogQuery, attempts: Iterable[ReplicaAttempt]) -> frozenset[Rep
     return found
 
 
+class LogFile(NamedTuple):
+    """A log file, which need not exist yet, the source that its lines are prefixed with, and their origin."""
+
+    path: Path
+    source: str
+    origin: str = ""
+
+
 class LogReader:
     """Reads a log file of records, each time from where it stopped. The file need not exist yet.
 
@@ -63,9 +71,10 @@ class LogReader:
     is left out.
     """
 
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, source: str, origin: str = "") -> None:
         self._path = path
         self._source = source
+        self._origin = origin
         self._offset = 0
 
     def rest(self) -> Iterator[LogLine]:
@@ -79,10 +88,10 @@ class LogReader:
                 moment, kind, text = parts
                 began.append(text)
                 if kind != _OPEN:
-                    yield LogLine(moment, self._source, "".join(began))
+                    yield LogLine(moment, self._source, "".join(began), origin=self._origin)
                     began = []
         if began:
-            yield LogLine(moment, self._source, "".join(began), open=True)
+            yield LogLine(moment, self._source, "".join(began), open=True, origin=self._origin)
 
     def skip_to_last(self, count: int) -> None:
         """Leave out all but the last `count` lines that are there now."""
@@ -188,10 +197,8 @@ def as_text(lines: Iterable[LogLine | None], prefix: Callable[[LogLine], str]) -
         yield "\n"
 
 
-def read(
-    query: LogQuery, find: Callable[[], Iterable[tuple[Path, str]]], over: Callable[[], bool]
-) -> Iterator[LogLine | None]:
-    """The lines of the files that `find` names, each with its source, merged by time.
+def read(query: LogQuery, find: Callable[[], Iterable[LogFile]], over: Callable[[], bool]) -> Iterator[LogLine | None]:
+    """The lines of the files that `find` names, merged by time.
 
     With `query.follow`, reads on, also new files, until `over` says that all that is followed has ended and the query that
     no more will start; yields None at intervals when there is no line.
@@ -201,13 +208,13 @@ def read(
     last_yield = float("-inf")
     while True:
         last = not query.follow or (over() and query.finished())
-        for path, source in find():
+        for path, source, origin in find():
             if path not in readers:
-                readers[path] = LogReader(path, source)
+                readers[path] = LogReader(path, source, origin)
                 if first and query.tail is not None:
                     readers[path].skip_to_last(query.tail)
-                elif query.since is not None:
-                    readers[path].skip_to_time(query.since)
+                elif start := query.starts.get(origin, query.since):
+                    readers[path].skip_to_time(start)
         lines: Iterable[LogLine] = heapq.merge(*(reader.rest() for reader in readers.values()), key=attrgetter("time"))
         if first and query.tail is not None:
             lines = deque(lines, maxlen=query.tail)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select
@@ -12,9 +13,11 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.clusters.base import LogLine, LogQuery
 from pipeline_core.clusters.factory import cluster
+from pipeline_core.clusters.log_cursor import LogCursor, LogProgress
 from pipeline_core.clusters.logs import as_text
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import transaction
+from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import Job, JobDocument, Replica
 from pipeline_core.errors import Expired, NotFound
 from pipeline_core.jobs.queries import visible
@@ -22,6 +25,8 @@ from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import roles
 
+CURSOR_LINES = 200
+"""After so many lines there is a cursor at the latest."""
 POLL_SECONDS = 1.0
 """How often a follower checks whether more lines may come."""
 
@@ -52,6 +57,33 @@ def lines(job_id: str, query: LogQuery) -> Iterator[str]:
         return f"{line.source} | " if merged else ""
 
     return as_text(cluster().logs(job_id, query), prefix)
+
+
+def records(job_id: str, query: LogQuery, start: LogCursor) -> Iterator[str]:
+    """The lines as JSON objects, each with its newline, and between them `{"cursor": …}`: where to go on from there. Those that
+    were read before `start` are left out.
+
+    A cursor comes about each second in which there are lines, after CURSOR_LINES of them, and at the end; an empty string keeps
+    the connection alive. Raises what `lines` raises.
+    """
+    progress = LogProgress(start)
+    starts = {origin: since for origin, (since, _) in start.places.items()}
+    lines_since, cursor_at = 0, time.monotonic()
+    for line in cluster().logs(job_id, replace(query, starts=starts)):
+        if line is not None and progress.is_new(line):
+            lines_since += 1
+            yield _record({"time": rfc3339(line.time), "source": line.source, "text": line.text, "open": line.open})
+        is_due = line is None or lines_since >= CURSOR_LINES or time.monotonic() >= cursor_at + POLL_SECONDS
+        if lines_since and is_due:
+            lines_since, cursor_at = 0, time.monotonic()
+            yield _record({"cursor": str(progress.cursor)})
+        elif line is None:
+            yield ""
+    yield _record({"cursor": str(progress.cursor)})
+
+
+def _record(record: Mapping[str, Any]) -> str:
+    return to_json(record) + "\n"
 
 
 def finished(job_id: str, query: LogQuery) -> Callable[[], bool]:

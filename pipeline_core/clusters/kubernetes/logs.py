@@ -18,7 +18,7 @@ from pipeline_core.clusters.kubernetes.attempt import MAX_CONCURRENT, Json, Kube
 from pipeline_core.clusters.kubernetes.objects import replica_attempt_of_pod
 from pipeline_core.clusters.kubernetes.pod_view import PodContainer, PodView
 from pipeline_core.clusters.kubernetes.podlogs import Resume, container_log
-from pipeline_core.clusters.logs import ReplicaAttempt
+from pipeline_core.clusters.logs import LogFile, ReplicaAttempt
 from pipeline_core.common.clock import now, rfc3339
 
 POLL_SECONDS = 1.0
@@ -42,9 +42,8 @@ def read(
 class _Source:
     """The log of one container, copied into a file of whole lines that only grows."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.path = path
-        self.name = name
+    def __init__(self, path: Path, name: str, origin: str = "") -> None:
+        self.file = LogFile(path, name, origin)
         self._resume = Resume()
         self._restarts: int | None = None
 
@@ -81,7 +80,7 @@ class _Source:
         self._write(self._resume.new(archive.lines(job_id, log, since)))
 
     def _write(self, lines: Iterable[bytes]) -> None:
-        with self.path.open("ab") as file:
+        with self.file.path.open("ab") as file:
             for line in lines:
                 file.write(line + b"\n")
 
@@ -132,12 +131,12 @@ class _Sources:
         attempts = {one for attempt in self._attempts() for one in _replica_attempts(attempt)}
         return not running & merging.chosen(self._query, attempts | running)
 
-    def find(self) -> Iterator[tuple[Path, str]]:
+    def find(self) -> Iterator[LogFile]:
         if self._due:
             self._due = False
             self._collect()
         for source in self._sources.values():
-            yield source.path, source.name
+            yield source.file
 
     def _collect(self) -> None:
         archived = self._archive.runs(self._job_id)
@@ -181,7 +180,7 @@ class _Sources:
     def _add_note(self, text: str) -> None:
         """Show a line of the service's own after all others."""
         source = self._sources.setdefault(("", ""), _Source(self._directory / "note.log", "pipeline"))
-        source.path.write_text(f"{rfc3339(now())} {text}\n")
+        source.file.path.write_text(f"{rfc3339(now())} {text}\n")
 
     def _pulls(
         self, attempt: KubernetesAttempt, key: ReplicaKey, pod: Json, archived: Iterable[RunLog]
@@ -209,7 +208,7 @@ class _Sources:
     def _source(self, pod: str, container: str, key: ReplicaKey, many: bool) -> _Source:
         name = f"{key.role}-{key.index}" + (f"/{container}" if many else "")
         path = self._directory / f"{len(self._sources)}.log"
-        return self._sources.setdefault((pod, container), _Source(path, name))
+        return self._sources.setdefault((pod, container), _Source(path, name, f"{pod}/{container}"))
 
 
 def _replica_attempts(attempt: KubernetesAttempt) -> Iterator[ReplicaAttempt]:

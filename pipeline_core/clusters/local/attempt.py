@@ -25,6 +25,7 @@ from pipeline_core.clusters.local.cgroups import group_of
 from pipeline_core.clusters.local.files import BOUND, STOP_ALL, UNKNOWN, AttemptFiles, list_names
 from pipeline_core.clusters.local.journal import ENDED, RUNNING, Fields, Journal, Key, current_states
 from pipeline_core.clusters.local.launcher import start_supervisor
+from pipeline_core.clusters.logs import LogFile
 from pipeline_core.common.clock import now
 from pipeline_core.common.files import write_durably
 from pipeline_core.states import ReplicaState
@@ -142,13 +143,13 @@ class LocalAttempt:
         """All replica attempts that were ever ordered."""
         return list(self._files.orders())
 
-    def log_files(self, key: Key) -> Iterator[tuple[Path, str]]:
-        """The log files of a replica attempt, which need not exist yet, each with the source that its lines are prefixed with."""
+    def log_files(self, key: Key) -> Iterator[LogFile]:
+        """The log files of a replica attempt."""
         role = self.plan["roles"][key[0]]
         names = [container["name"] for container in (*role["init"], *role["containers"])]
         for name in names:
             source = f"{key[0]}-{key[1]}" + (f"/{name}" if len(names) > 1 else "")
-            yield self._path / "logs" / f"{key}.{name}.log", source
+            yield LogFile(self._path / "logs" / f"{key}.{name}.log", source, f"{self.number}/{key}.{name}")
 
     def have_ended(self, keys: Collection[Key]) -> bool:
         """Whether all these replica attempts have ended."""

@@ -130,7 +130,7 @@ class LocalCluster:
                 found.setdefault(attempts[number], []).append(_key(replica))
             return found
 
-        def find() -> Iterator[tuple[Path, str]]:
+        def find() -> Iterator[logs.LogFile]:
             for attempt, keys in chosen().items():
                 for key in keys:
                     yield from attempt.log_files(key)

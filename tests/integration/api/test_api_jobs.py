@@ -11,6 +11,7 @@ from sqlalchemy import update
 from api import streaming
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.clusters.base import ClusterUnavailable, LogLine, LogQuery, NoSuchAttempt
+from pipeline_core.clusters.log_cursor import LogCursor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
@@ -457,3 +458,57 @@ def test_followers_are_limited_and_release_their_slots(admin: Any, monkeypatch: 
     monkeypatch.setattr(logs, "cluster", lambda: Talking(error=ClusterUnavailable("away")))
     assert admin("GET", path).json["msg"] == "away"
     assert admin("GET", path).json["msg"] == "away"
+
+
+def talking(*texts: str) -> Talking:
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    return Talking(*(LogLine(moment, "worker-0", text, origin="0/worker-0") for text in texts))
+
+
+def records(client: Any, path: str) -> list[dict[str, Any]]:
+    answer = client("GET", path)
+    assert (answer.status_code, answer.mimetype) == (200, "application/x-ndjson"), answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_a_reader_goes_on_from_a_cursor_without_lost_or_repeated_lines(
+    admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "cluster", lambda: talking("one", "two"))
+    path = f"/v1/job/logs/{admin.submit()}?format=json"
+    *lines, end = records(admin, path)
+    assert [line["text"] for line in lines] == ["one", "two"]
+    assert lines[0] == {"time": "2026-03-01T12:00:00Z", "source": "worker-0", "text": "one", "open": False}
+    monkeypatch.setattr(logs, "cluster", lambda: talking("one", "two", "two", "three"))
+    *lines, end = records(admin, f"{path}&cursor={end['cursor']}")
+    assert [line["text"] for line in lines] == ["two", "three"]
+    assert records(admin, f"{path}&follow=true&cursor={end['cursor']}") == [end]
+
+
+def test_a_cursor_comes_after_so_many_lines_and_where_no_lines_come(
+    admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "CURSOR_LINES", 2)
+    moment = now()
+    some = [LogLine(moment, "a", str(number), origin="a") for number in range(3)]
+    monkeypatch.setattr(logs, "cluster", lambda: Talking(*some, None, None))
+    shown = records(admin, f"/v1/job/logs/{admin.submit()}?format=json&follow=true")
+    assert [record.get("text", "cursor") for record in shown] == ["0", "1", "cursor", "2", "cursor", "cursor"]
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("format=xml", "format"),
+        ("format=json&cursor=x", "cursor"),
+        ("cursor={}", "format=json"),
+        ("format=json&cursor={}&tail=1", "tail"),
+        ("format=json&cursor={}&since=1", "since"),
+    ],
+)
+def test_a_cursor_that_is_wrong_or_stands_beside_what_it_does_not_go_with_is_refused(
+    admin: Any, query: str, word: str
+) -> None:
+    answer = admin("GET", f"/v1/job/logs/{admin.submit()}?{query.format(LogCursor())}")
+    assert (answer.status_code, answer.json["code"]) == (400, "WRONG_PARAM")
+    assert word in answer.json["msg"]

@@ -421,6 +421,18 @@ def test_logs_can_be_cut_by_replica_by_number_and_by_time(cluster: Cluster) -> N
     assert texts(cluster, "job", LogQuery(index=0, since=sixth.time)) == ["6", "7", "8", "9"]
 
 
+def test_each_line_has_the_same_origin_each_time_and_origins_are_the_containers(cluster: Cluster) -> None:
+    cluster.launch(script_request("job", "echo one; echo two", count=2))
+    ended(cluster, "job")
+
+    def origins() -> list[tuple[str, str, str]]:
+        return sorted((line.source, line.origin, line.text) for line in cluster.logs("job", LogQuery()) if line)
+
+    assert origins() == origins()
+    assert len({origin for _, origin, _ in origins()}) == len({source for source, _, _ in origins()}) == 2
+    assert all(origin for _, origin, _ in origins())
+
+
 def test_following_logs_ends_with_the_replica(cluster: Cluster) -> None:
     script = 'echo early; test "$TASKROLE_REPLICA_INDEX" = 0 && sleep 300; sleep 0.3; echo late'
     cluster.launch(script_request("job", script, count=2))

@@ -168,6 +168,7 @@ _SOUND: dict[str, Callable[[Case], None]] = {
     "PUT /v1/plugins/sequence": _sequence,
     "POST /v1/tokens": _token,
     "GET /v1/job/list": _list,
+    "GET /v1/job/logs/{job_id}": _list,
     "GET /v1/events": _feed,
     "POST /v1/flows": _entry,
     "PUT /v1/flows/{name}": _entry,

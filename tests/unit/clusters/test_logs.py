@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline_core.clusters import logs
 from pipeline_core.clusters.base import LogLine, LogQuery, NoSuchAttempt, ReplicaKey
-from pipeline_core.clusters.logs import LogReader, ReplicaAttempt, chosen
+from pipeline_core.clusters.logs import LogFile, LogReader, ReplicaAttempt, chosen
 
 TRIES = st.lists(
     st.tuples(
@@ -96,8 +96,8 @@ def test_a_silent_log_yields_none_at_intervals_until_it_is_over(
     ends = iter([False, True, True])
     path = tmp_path / "log"
 
-    def find() -> Iterator[tuple[Path, str]]:
-        yield path, "a"
+    def find() -> Iterator[LogFile]:
+        yield LogFile(path, "a")
 
     more = iter([False, True])
     query = LogQuery(follow=True, finished=lambda: next(more))
@@ -169,7 +169,7 @@ def test_a_query_since_a_time_has_no_earlier_lines(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("".join(record(second, str(second)) for second in range(10)))
     query = LogQuery(since=START + timedelta(seconds=8))
-    assert [line and line.text for line in logs.read(query, lambda: [(path, "a")], lambda: True)] == ["8", "9"]
+    assert [line and line.text for line in logs.read(query, lambda: [LogFile(path, "a")], lambda: True)] == ["8", "9"]
 
 
 def line(source: str, text: str, *, goes_on: bool = False) -> LogLine:
