@@ -247,6 +247,8 @@ def graceful_stop(target: Target) -> None:
         try:
             connection.begin(body)
             connection.send(body[:10])
+            # Once a later call is answered, the plugin has taken this one from the system's queue of connections.
+            target.ask(target.packet)
             process.send_signal(signal.SIGTERM)
             connection.send(body[10:])
             exchange = connection.answer()
