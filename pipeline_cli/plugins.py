@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from pipeline_cli import render
@@ -28,6 +30,7 @@ plugin = LazyGroup(
     entries={
         "new": Entry("pipeline_cli.new:new", "Write a new plugin into the directory NAME."),
         "check": Entry("pipeline_cli.check:check", "Check a running plugin as the service would call it."),
+        "packet": Entry("pipeline_cli.plugins:packet", "Print the packet that a job's plugins of one stage were sent."),
         "show": Entry("pipeline_cli.plugins:show", "Show a plugin with the state of its circuit and its last calls."),
         "order": Entry("pipeline_cli.plugins:order", "Let a plugin run before another one of its type."),
     },
@@ -41,6 +44,19 @@ show = show_command(
     help="Show a plugin with the state of its circuit and its last calls.",
     metavar="KEY",
 )
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.argument("stage", metavar="STAGE")
+@with_service
+def packet(service: ServiceClient, out: Output, job_id: str, stage: str) -> None:
+    """Print the packet that a job's plugins of one stage were sent.
+
+    STAGE is translate, factors, gates, decorate or bind. Values of variables whose names look secret are masked.
+    """
+    document = service.get("v1", "job", "packet", job_id, params={"stage": stage}).payload
+    out.show(document, lambda shown: [json.dumps(shown, indent=2)])
 
 
 @click.command()

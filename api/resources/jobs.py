@@ -15,8 +15,9 @@ from api.schemas.plan import JobPlan, StoredJobPlan
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import blame, control, detail, explanation, queries, submission, trail, views
+from pipeline_core.jobs import blame, control, detail, explanation, packets, queries, submission, trail, views
 from pipeline_core.jobs.queries import JobFilter
+from pipeline_core.stages.names import Stage
 from pipeline_core.validation.texts import shown
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1/job", description="Jobs, from submission to their end.")
@@ -30,7 +31,17 @@ _EXAMPLE = {
 }
 _ID = "j01kb5gqz5sk4q7r3f0m7h2k9xz"
 _OF_A_JOB = (
-    *("job_detail", "config", "taskset", "job_blame", "job_trail", "job_events", "job_logs", "explain_stored"),
+    *(
+        "job_detail",
+        "config",
+        "taskset",
+        "job_blame",
+        "job_packet",
+        "job_trail",
+        "job_events",
+        "job_logs",
+        "explain_stored",
+    ),
     *("stop", "resume", "retry"),
 )
 
@@ -209,6 +220,22 @@ def job_count(call: Call) -> Any:
     """How many jobs there are, exactly"""
     with transaction() as session:
         return {"count": queries.count(session, _filter(call.query), call.actor)}
+
+
+@blueprint.operation(
+    "GET",
+    "/packet/<job_id>",
+    needs=Privilege.READ_JOB,
+    query=forms.PacketOf,
+    payload={"type": "object"},
+)
+def job_packet(call: Call, job_id: str) -> Any:
+    """The packet that the plugins of a stage were sent for a job; 404 if it has not come so far
+
+    Values of environment variables whose names look secret are masked.
+    """
+    with transaction() as session:
+        return packets.packet(session, job_id, Stage(call.query["stage"]), call.actor)
 
 
 @blueprint.operation(

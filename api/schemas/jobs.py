@@ -23,6 +23,7 @@ from pipeline_core.clusters.log_cursor import LogCursor
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
+from pipeline_core.jobs import packets
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.types import Resumer
 from pipeline_core.settings import settings
@@ -58,6 +59,16 @@ class JobFilters(Query):
     name = fields.String(validate=validate.Length(1, 255), metadata={"description": "Prefix of the job's name."})
     startAt = UnixSeconds(metadata={"description": "Submitted at this unix second or later."})
     endAt = UnixSeconds(metadata={"description": "Submitted at this unix second or before."})
+
+
+class PacketOf(Query):
+    """Whose packet."""
+
+    stage = fields.String(
+        required=True,
+        validate=validate.OneOf([*map(str, packets.STAGES)], error="It must be one of: {choices}."),
+        metadata={"description": "The stage whose plugins are sent the packet."},
+    )
 
 
 class JobList(JobFilters):
