@@ -2,13 +2,13 @@
 // A flow's document: what is wrong stands at its line while it is written, and beside it how the tasks are connected.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { ApiError, get, post, put, wasAborted } from "../client.js";
+import { lineAt, offsets, steps } from "../json-lines.js";
 import { go, href, query } from "../router.js";
 import { may } from "../session.js";
 import { style } from "../styles.js";
 import { CodeArea } from "../components/code-area.js";
 import { mostOf } from "../components/groups.js";
 import { Graph } from "../components/graph.js";
-import { lineOf, readJSON } from "../components/json-lines.js";
 import { ErrorNotice } from "../components/notice.js";
 import { nodesOf } from "./flow/nodes.js";
 import { useResource } from "../resource.js";
@@ -17,6 +17,7 @@ import { t } from "./editor/messages.js";
 await style("flows.css");
 
 /** @typedef {import("../../../types/openapi").components["schemas"]["FlowCheck"]} Check */
+/** @typedef {{ value: any, error: { line: number, text: string } | null, line: (path: string) => number }} Document line: of a path of the API's, or of the nearest thing around it */
 
 const PAUSE_MS = 400;
 const SHOWN = 50;
@@ -42,7 +43,7 @@ function Editor({ name, stored }) {
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
   const [saving, setSaving] = useState(false);
   const [jump, setJump] = useState(/** @type {{ line: number } | null} */ (null));
-  const read = useMemo(() => readJSON(text), [text]);
+  const read = useMemo(() => readDocument(text), [text]);
   const { check, checked } = useCheck(text, read, setError);
   const marks = marksOf(read, check);
   const changed = text !== JSON.stringify(stored, null, 2);
@@ -50,7 +51,7 @@ function Editor({ name, stored }) {
   useEffect(() => {
     const task = query.peek().get("task");
     const index = stored.tasks.findIndex((/** @type {any} */ one) => one.name === task);
-    if (index >= 0) setJump({ line: read.lines.get(`tasks[${index}]`) ?? 1 });
+    if (index >= 0) setJump({ line: read.line(`tasks[${index}]`) });
   }, []);
   useEffect(() => {
     if (!changed) return;
@@ -101,7 +102,31 @@ function Editor({ name, stored }) {
   `;
 }
 
-/** Ask the API what is wrong, once writing pauses. @param {string} text @param {ReturnType<typeof readJSON>} read @param {(error: ApiError | null) => void} onError */
+/** @param {string} text @returns {Document} */
+function readDocument(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    const { message } = /** @type {Error} */ (error);
+    // Browsers name the line or the position, each in its own words.
+    const line = /line (\d+)/.exec(message)?.[1];
+    const position = /position (\d+)/.exec(message)?.[1] ?? text.length;
+    return { value, error: { line: line ? Number(line) : lineAt(text, Number(position)), text: message }, line: () => 1 };
+  }
+  const found = offsets(text);
+  return {
+    value,
+    error: null,
+    line(path) {
+      let parts = steps(path);
+      while (parts.length && !found.has(parts.join("\0"))) parts = parts.slice(0, -1);
+      return lineAt(text, found.get(parts.join("\0")) ?? 0);
+    },
+  };
+}
+
+/** Ask the API what is wrong, once writing pauses. @param {string} text @param {Document} read @param {(error: ApiError | null) => void} onError */
 function useCheck(text, read, onError) {
   const [found, setFound] = useState(/** @type {{ check: Check | null, text: string }} */ ({ check: null, text: "" }));
   const first = useRef(true);
@@ -129,17 +154,17 @@ function useCheck(text, read, onError) {
   return { check: found.check, checked: found.text === text };
 }
 
-/** @param {ReturnType<typeof readJSON>} read @param {Check | null} check @returns {import("../components/code-area.js").Mark[]} */
+/** @param {Document} read @param {Check | null} check @returns {import("../components/code-area.js").Mark[]} */
 function marksOf(read, check) {
   if (read.error) return [{ line: read.error.line, path: "", text: read.error.text }];
-  const found = Object.entries(check?.errors ?? {}).flatMap(([path, texts]) => texts.map((text) => ({ line: lineOf(read.lines, path), path, text })));
+  const found = Object.entries(check?.errors ?? {}).flatMap(([path, texts]) => texts.map((text) => ({ line: read.line(path), path, text })));
   return found.sort((one, other) => one.line - other.line);
 }
 
-/** @param {ReturnType<typeof readJSON>} read @param {string} task */
+/** @param {Document} read @param {string} task */
 function lineOfTask(read, task) {
   const index = read.value?.tasks?.findIndex((/** @type {any} */ one) => one?.name === task) ?? -1;
-  return lineOf(read.lines, `tasks[${index}]`);
+  return read.line(`tasks[${index}]`);
 }
 
 /** @param {number} wrong @param {boolean} valid */

@@ -84,10 +84,10 @@ function Plan({ path, onStart }) {
     <${ErrorNotice} error=${error} />
     ${plan &&
     html`<div class="plan-result" role="status">
-      <h3>${t("pointsToRun", { count: plan.plan.points.length, zone: plan.plan.timezone })}</h3>
+      <h2>${t("pointsToRun", { count: plan.plan.points.length, zone: plan.plan.timezone })}</h2>
       <${Points} points=${plan.plan.points} zone=${plan.plan.timezone} />
       ${plan.plan.leftOut.length > 0 &&
-      html`<h3>${t("leftOut", { count: plan.plan.leftOut.length })}</h3>
+      html`<h2>${t("leftOut", { count: plan.plan.leftOut.length })}</h2>
         <ul class="points" tabindex="0" aria-label=${t("leftOut", { count: plan.plan.leftOut.length })}>${plan.plan.leftOut.map((one) => html`<li key=${one.point}>${momentIn(one.point ?? "", plan.plan.timezone)} ${one.runID ? html`<${Link} to=${`/runs/${encodeURIComponent(one.runID)}`}>${word(one.state)}<//>` : t("due")}</li>`)}</ul>`}
       <button type="button" class="primary" disabled=${!plan.plan.points.length} onClick=${() => ask(plan.body, false)}>${t("startBackfill", { count: plan.plan.points.length })}</button>
     </div>`}

@@ -8,7 +8,7 @@ import { query, setQuery } from "../../router.js";
 import { useResource } from "../../resource.js";
 import { Link } from "../../components/link.js";
 import { ErrorNotice } from "../../components/notice.js";
-import { StateMark, word } from "../../components/state.js";
+import { StateMark } from "../../components/state.js";
 import { t } from "./messages.js";
 
 /** @typedef {import("../../../../types/openapi").components["schemas"]["RunSummary"]} Run */
@@ -38,7 +38,7 @@ export function Calendar({ name, schedule, concerns }) {
   return html`<div class="calendar">
     <header class="calendar-head">
       <button type="button" aria-label=${t("monthBefore")} onClick=${() => setQuery({ month: shifted(month, -1), day: "" })}>‹</button>
-      <h3>${title}</h3>
+      <h2>${title}</h2>
       <button type="button" aria-label=${t("monthAfter")} onClick=${() => setQuery({ month: shifted(month, 1), day: "" })}>›</button>
       <span class="muted">${t("inZone", { zone })}</span>
     </header>
@@ -46,9 +46,8 @@ export function Calendar({ name, schedule, concerns }) {
       ${shown.slice(0, 7).map((day) => html`<span key=${`w${day}`} class="muted weekday" aria-hidden="true">${weekday.format(new Date(`${day}T00:00:00Z`))}</span>`)}
       ${shown.map((day) => {
         const points = days.get(day) ?? [];
-        const text = `${day}${points.length ? `: ${counted(points).map(({ text, count }) => `${count} ${text}`).join(", ")}` : ""}`;
-        return html`<button type="button" key=${day} class=${`day${day.startsWith(month) ? "" : " day-other"}${day === today ? " day-today" : ""}`} aria-pressed=${day === chosen} aria-label=${text} onClick=${() => setQuery({ day })}>
-          <span class="number">${Number(day.slice(8))}</span>
+        return html`<button type="button" key=${day} class=${`day${day.startsWith(month) ? "" : " day-other"}${day === today ? " day-today" : ""}`} aria-pressed=${day === chosen} onClick=${() => setQuery({ day })}>
+          <span class="number"><span class="unseen">${day.slice(0, 8)}</span>${day.slice(8)}</span>
           ${counted(points).map(({ kind, count }) => html`<span key=${kind} class=${`day-mark mark-${kind}`}>${kind === "next" || kind === "missed" ? html`<b>${t(kind)}</b>` : html`<${StateMark} state=${kind} quiet />`}${count > 1 && html`<small class="number">${count}</small>`}</span>`)}
         </button>`;
       })}
@@ -62,7 +61,7 @@ export function Calendar({ name, schedule, concerns }) {
 function Day({ day, points, zone }) {
   if (!day) return null;
   return html`<section class="calendar-day" aria-label=${day}>
-    <h3>${day}</h3>
+    <h2>${day}</h2>
     ${points.length
       ? html`<ul>${points.map(({ at, kind, run }) => html`<li key=${`${at} ${run?.id ?? kind}`}>
           <time datetime=${at}>${momentIn(at, zone)}</time>
@@ -101,7 +100,7 @@ function counted(points) {
     const key = run?.state ?? kind;
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
-  return [...counts].map(([kind, count]) => ({ kind, count, text: kind === "next" || kind === "missed" ? t(kind) : word(kind) }));
+  return [...counts].map(([kind, count]) => ({ kind, count }));
 }
 
 /** The date of a time in a zone. @param {string} at @param {string} zone */

@@ -17,7 +17,7 @@ export function Metrics({ run }) {
   const found = Object.entries(data).filter(([, metrics]) => /** @type {any[]} */ (metrics).length);
   if (!found.length) return html`<p class="empty">${t("noMetrics")}</p>`;
   return html`<div class="metrics">
-    ${found.map(([task, metrics]) => html`<section key=${task}><h3>${task}</h3>${/** @type {any[]} */ (metrics).map((metric, index) => html`<${Metric} key=${index} metric=${metric} label=${task} />`)}</section>`)}
+    ${found.map(([task, metrics]) => html`<section key=${task}><h2>${task}</h2>${/** @type {any[]} */ (metrics).map((metric, index) => html`<${Metric} key=${index} metric=${metric} label=${task} />`)}</section>`)}
   </div>`;
 }
 
