@@ -8,7 +8,7 @@ import { t } from "./messages.js";
 import { AwayBanner } from "./components/away.js";
 import { Bar } from "./components/bar.js";
 import { SignIn } from "./components/sign-in.js";
-import { Notice } from "./components/notice.js";
+import { Loading, Notice } from "./components/notice.js";
 
 export function App() {
   const who = self.value;
@@ -37,5 +37,6 @@ function Loaded({ page, parameters }) {
   }, [page]);
   // Files of another version are under another path: the document names those of the present one.
   if (failed) return html`<${Notice} title=${t("newVersion")} action=${t("reload")} onAction=${() => location.reload()} />`;
-  return module && html`<${module.Page} ...${parameters} key=${Object.values(parameters).join("/")} />`;
+  if (!module) return html`<${Loading} />`;
+  return html`<${module.Page} ...${parameters} key=${Object.values(parameters).join("/")} />`;
 }

@@ -27,8 +27,9 @@ const readers = new Set();
 const channel = new BroadcastChannel(LOCK);
 /** The position up to which this tab knows all events; empty before the first answer. */
 let cursor = "";
-/** @type {AbortController | null} */
+/** Set while this tab asks, or is in line for the lock. @type {AbortController | null} */
 let leading = null;
+let asking = false;
 
 /**
  * Call a function with the events as they come, each once and in order. Returns what ends that.
@@ -42,14 +43,23 @@ export function onEvents(read) {
 
 /** Follow the feed as long as somebody has signed in and the tab is shown. */
 export function start() {
-  channel.addEventListener("message", ({ data }) => receive(data));
+  channel.addEventListener("message", ({ data }) => (data.type === "join" ? welcome() : receive(data)));
   addEventListener("visibilitychange", shown);
   setInterval(notice, 1000);
   effect(() => {
     const follow = self.value != null;
-    if (follow) lead();
-    else stop();
+    if (follow) {
+      channel.postMessage({ type: "join" });
+      lead();
+    } else stop();
   });
+}
+
+/** Let a tab that was opened know how it stands: the next answer may take a while. */
+function welcome() {
+  const { state, heard } = live.peek();
+  if (asking && state === "live") channel.postMessage({ type: "answer", from: cursor, to: cursor, events: [], heard });
+  else if (asking && state === "away") channel.postMessage({ type: "away" });
 }
 
 function shown() {
@@ -69,8 +79,8 @@ function lead() {
   if (leading || document.hidden) return;
   const abort = (leading = new AbortController());
   // Browsers offer locks to pages by HTTPS or of this machine only. Elsewhere each visible tab asks for itself.
-  const ask = () => poll(abort.signal);
-  const done = navigator.locks ? navigator.locks.request(LOCK, { signal: abort.signal }, ask) : ask();
+  const begin = () => poll(abort.signal);
+  const done = navigator.locks ? navigator.locks.request(LOCK, { signal: abort.signal }, begin) : begin();
   done.catch((error) => {
     if (!wasAborted(error)) throw error;
   });
@@ -78,8 +88,17 @@ function lead() {
 
 /** @param {AbortSignal} abort */
 async function poll(abort) {
+  asking = true;
+  try {
+    await ask(abort);
+  } finally {
+    asking = false;
+  }
+}
+
+/** @param {AbortSignal} abort */
+async function ask(abort) {
   while (!abort.aborted) {
-    const started = Date.now();
     try {
       const found = await read(abort);
       share({ type: "answer", ...found });
@@ -87,7 +106,7 @@ async function poll(abort) {
     } catch (error) {
       if (abort.aborted) return;
       if (error instanceof ApiError && error.status === 401) return stop();
-      share({ type: "away", since: started });
+      share({ type: "away" });
       await pause(RETRY_MS, abort);
     }
   }
@@ -130,7 +149,7 @@ function receive(message) {
   const fresh = cursor === "" ? [] : message.events.filter((/** @type {FeedEvent} */ event) => event.position > Number(cursor));
   batch(() => {
     cursor = message.to;
-    live.value = { state: "live", heard: Date.now() };
+    live.value = { state: "live", heard: message.heard ?? Date.now() };
     reachable.value = true;
     if (missed) renewed.value += 1;
     if (fresh.length) for (const reader of [...readers]) reader(fresh);

@@ -12,6 +12,9 @@ export function Notice({ title, children, action, onAction, tone = "plain" }) {
   </div>`;
 }
 
+/** Stands where something will be; it is seen only when that takes a while. */
+export const Loading = () => html`<p class="loading" role="status">${t("loading")}</p>`;
+
 /** What the API said when something failed. @param {{ error: import("../client.js").ApiError | null, onRetry?: () => void }} props */
 export function ErrorNotice({ error, onRetry }) {
   if (!error) return null;

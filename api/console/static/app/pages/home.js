@@ -50,7 +50,7 @@ function Waiting() {
   const list = useResource((signal) => get("/v1/job/list", { query: { state: "suspended", pageSize: SHOWN }, signal }), [], () => true);
   const jobs = list.state.value.data;
   return html`<section class="panel">
-    <header><h2>${t("waiting")}</h2>${jobs?.length > 0 && html`<${Link} to="/jobs" filters=${{ state: "suspended" }}>${t("all")}<//>`}</header>
+    <header><h2>${t("waiting")}</h2>${jobs?.length > 0 && html`<${Link} to="/decisions">${t("all")}<//>`}</header>
     <${ErrorNotice} error=${list.state.value.error} onRetry=${list.reload} />
     ${jobs && !jobs.length && html`<p class="empty">${t("nothingWaits")}</p>`}
     <ul class="rows">

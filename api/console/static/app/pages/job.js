@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../lib.js";
 import { get } from "../client.js";
 import { useResource } from "../resource.js";
 import { style } from "../styles.js";
-import { ErrorNotice } from "../components/notice.js";
+import { ErrorNotice, Loading } from "../components/notice.js";
 import { Head } from "./job/head.js";
 import { Rail } from "./job/rail.js";
 import { Logs } from "./job/logs.js";
@@ -43,6 +43,7 @@ export function Page({ id }) {
     return () => clearInterval(timer);
   }, [running, detail]);
 
+  if (!data && !error) return html`<${Loading} />`;
   if (!data) return html`<${ErrorNotice} error=${error} onRetry=${detail.reload} />`;
   return html`
     <${Head} detail=${data} onChange=${() => (detail.reload(), trail.reload())} />

@@ -54,13 +54,19 @@ export class LogStream {
     const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
     const decoder = new TextDecoder();
     const splitter = new Splitter();
-    this.lines.length = 0;
+    // The stream begins with the first line each time: after a break, those that are known are left out.
+    let known = this.lines.length;
+    /** @param {string[]} lines */
+    const keep = (lines) => {
+      this.add(lines.slice(known));
+      known = Math.max(0, known - lines.length);
+    };
     for (;;) {
       const { done, value } = await reader.read();
-      this.add(splitter.push(decoder.decode(value, { stream: !done })));
+      keep(splitter.push(decoder.decode(value, { stream: !done })));
       if (done) break;
     }
-    this.add(splitter.end());
+    keep(splitter.end());
   }
 
   /** @param {string[]} lines */

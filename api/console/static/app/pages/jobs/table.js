@@ -3,6 +3,7 @@
 import { html, useRef } from "../../lib.js";
 import { between } from "../../clock.js";
 import { Link } from "../../components/link.js";
+import { Loading } from "../../components/notice.js";
 import { StateMark } from "../../components/state.js";
 import { Ago } from "../../components/time.js";
 import { t } from "./messages.js";
@@ -14,7 +15,7 @@ import { t } from "./messages.js";
  */
 export function JobTable({ jobs, loading = false, filtered = false, chosen = new Set(), onChoose }) {
   const last = useRef(-1);
-  if (!jobs.length) return loading ? html`<p class="empty"> </p>` : html`<p class="empty">${t(filtered ? "none" : "noneYet")}</p>`;
+  if (!jobs.length) return loading ? html`<${Loading} />` : html`<p class="empty">${t(filtered ? "none" : "noneYet")}</p>`;
 
   /** With shift, all between this row and the last one. @param {number} index @param {MouseEvent} event */
   function choose(index, event) {
@@ -38,7 +39,7 @@ export function JobTable({ jobs, loading = false, filtered = false, chosen = new
         <th class="wide">${t("user")}</th>
         <th class="wide">${t("stage")}</th>
         <th class="wide">${t("reason")}</th>
-        <th class="tight">${t("submitted")}</th>
+        <th class="tight wide">${t("submitted")}</th>
         <th class="tight wide">${t("took")}</th>
       </tr>
     </thead>
@@ -50,13 +51,13 @@ export function JobTable({ jobs, loading = false, filtered = false, chosen = new
           <td class="tight"><${StateMark} state=${job.state} /></td>
           <td>
             <${Link} class="name" to=${`/jobs/${encodeURIComponent(job.jobID)}`}>${job.jobName}<//>
-            <div class="muted"><code>${job.jobID}</code> ${job.jobKind}</div>
+            <div class="muted"><code>${job.jobID}</code> ${job.jobKind} <span class="narrow"><${Ago} at=${job.createdAt} /></span></div>
             ${job.reason && html`<div class="muted narrow">${job.reason}</div>`}
           </td>
           <td class="wide">${job.userID}</td>
           <td class="wide tight">${job.stage}</td>
           <td class="wide reason muted" title=${job.reason}>${job.reason}</td>
-          <td class="tight muted"><${Ago} at=${job.createdAt} /></td>
+          <td class="tight wide muted"><${Ago} at=${job.createdAt} /></td>
           <td class="tight wide muted number">${between(job.startAt, job.finishedAt)}</td>
         </tr>`,
       )}

@@ -1,0 +1,59 @@
+"""Signing in and out, and what ends a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.console.browser import Browser, Keys
+from tests.console.scenario import Scenario
+from tests.installation import Installation
+
+
+def test_a_wrong_token_is_refused_with_a_sentence(browser: Browser) -> None:
+    browser.find("#token").send_keys("wrong", Keys.ENTER)
+    browser.find("[role=alert]", "unknown, revoked or expired")
+
+
+def test_signing_in_and_out_with_the_keyboard_alone(browser: Browser) -> None:
+    browser.find("#token")
+    browser.press("admin", Keys.ENTER)
+    browser.find(".who", "admin")
+    assert browser.driver.get_cookie("pipeline_session")["httpOnly"]
+    assert browser.script("return document.cookie") == ""
+    browser.find("button", "Sign out").send_keys(Keys.ENTER)
+    browser.find("#token")
+    assert browser.driver.get_cookie("pipeline_session") is None
+
+
+def test_a_document_that_is_loaded_again_asks_for_nothing(admin: Browser) -> None:
+    admin.open("/jobs")
+    admin.find(".who", "admin")
+    assert admin.find("nav a[aria-current]").text == "Jobs"
+
+
+def test_a_revoked_token_leads_back_to_signing_in(
+    browser: Browser, service: Installation, token: Callable[..., str]
+) -> None:
+    value = token("read_job")
+    browser.sign_in(value, "/jobs")
+    assert service.ask("DELETE", "/v1/tokens", {"token": value}).status_code == 200
+    browser.script("document.querySelector('.chips button:nth-of-type(3)').click()")
+    browser.find("#token")
+
+
+def test_a_token_shows_what_it_may_and_offers_no_more(
+    browser: Browser, stories: Scenario, token: Callable[..., str]
+) -> None:
+    browser.sign_in(token("read_job"), f"/jobs/{stories.suspended}")
+    browser.find(".decision")
+    assert browser.texts(".job-head button") == []
+
+
+def test_an_own_only_token_sees_nothing_of_others(
+    browser: Browser, stories: Scenario, token: Callable[..., str]
+) -> None:
+    browser.sign_in(token("read_job", forwho="somebody else", own_only=True), "/jobs")
+    browser.find(".empty")
+    assert browser.texts("tbody tr") == []
+    browser.open(f"/jobs/{stories.decorated}")
+    browser.find(".notice-bad", "There is no job")
