@@ -5,7 +5,7 @@
 /**
  * @typedef {object} PageEntry
  * @property {RegExp} path its groups are the parameters
- * @property {"home" | "jobs" | "decisions" | "flows" | "plugins" | "operations" | null} nav the key of its name in the navigation bar; null: it has no place there
+ * @property {"home" | "jobs" | "decisions" | "flows" | "plugins" | "operations" | "submit" | null} nav the key of its name in the navigation bar; null: it has no place there
  * @property {string} link where the navigation leads
  * @property {() => Promise<{ Page: (parameters: any) => any }>} load
  */
@@ -15,6 +15,7 @@ export const PAGES = [
   { path: /^\/$/, nav: "home", link: "/", load: () => import("./pages/home.js") },
   { path: /^\/jobs$/, nav: "jobs", link: "/jobs", load: () => import("./pages/jobs.js") },
   { path: /^\/decisions$/, nav: "decisions", link: "/decisions", load: () => import("./pages/decisions.js") },
+  { path: /^\/submit$/, nav: "submit", link: "/submit", load: () => import("./pages/submit.js") },
   { path: /^\/plugins$/, nav: "plugins", link: "/plugins", load: () => import("./pages/plugins.js") },
   { path: /^\/plugins\/register$/, nav: null, link: "/plugins", load: () => import("./pages/feature-form.js") },
   { path: /^\/features\/(?<name>[^/]+)$/, nav: null, link: "/plugins", load: () => import("./pages/feature.js") },
