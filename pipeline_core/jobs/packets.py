@@ -36,7 +36,7 @@ def packet(session: Session, job_id: str, stage: Stage, actor: Actor) -> dict[st
         sent: Mapping[str, Any] = documents.submitted
     else:
         translations = _answered(trail_rows.read(session, job_id, Stage.TRANSLATE))
-        sent = _translated(documents.submitted, job.kind, job.namespace, job_id, translations)
+        sent = translated(documents.submitted, job.kind, job.namespace, job_id, translations)
     if stage is Stage.BIND:
         sent = _decorated(sent, job_id, _answered(trail_rows.read(session, job_id, Stage.DECORATE)))
     return {"factors": {} if early else documents.factors, "header": masked(documents.header), "job": masked(sent)}
@@ -47,16 +47,17 @@ def _answered(entries: Sequence[TrailEntry]) -> dict[str, TrailEntry]:
     return {entry.plugin_key: entry for entry in entries if entry.outcome is TrailOutcome.ANSWERED}
 
 
-def _translated(
+def translated(
     submitted: Mapping[str, Any], kind: str, namespace: str, job_id: str, answers: Mapping[str, TrailEntry]
 ) -> Mapping[str, Any]:
+    """The TaskSet before it was decorated; `answers` are those of translators. Raises NotFound for a job that has none."""
     if kind == document.KIND:
         return document.named(submitted, job_id, namespace)
-    if not answers:
+    patches = [entry.patch for entry in answers.values() if entry.patch]
+    if not patches:
         raise NotFound(f'Job "{job_id}" was not translated: the plugins of this stage were sent nothing.')
-    (*_, last) = answers.values()
-    translated: Mapping[str, Any] = (last.patch or [])[0]["value"]
-    return translated
+    answer: Mapping[str, Any] = patches[-1][0]["value"]
+    return answer
 
 
 def _decorated(base: Mapping[str, Any], job_id: str, answers: Mapping[str, TrailEntry]) -> Mapping[str, Any]:
