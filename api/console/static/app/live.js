@@ -2,7 +2,7 @@
 // Live updates: a long poll on the feed of events. One tab of the browser asks for all: the one that has the Web Lock. It passes
 // on what it reads by a BroadcastChannel. A hidden tab asks for nothing; when it is shown again, its pages read all anew.
 import { batch, effect, signal } from "./lib.js";
-import { ApiError, call, reachable, wasAborted } from "./client.js";
+import { ApiError, ROOT, call, reachable, wasAborted } from "./client.js";
 import { self } from "./session.js";
 
 /** @typedef {Record<string, any> & { position: number, jobID?: string, runID?: string | null }} FeedEvent */
@@ -14,6 +14,9 @@ const RETRY_MS = 1000;
 const POLL_MS = 2000;
 /** An answer that takes longer than this will not come. */
 const ANSWER_MS = (WAIT_SECONDS + 4) * 1000;
+/** How often it is asked, while a request waits for news, whether the service is there at all, and how long that may take. */
+const PULSE_MS = 2500;
+const PULSE_ANSWER_MS = 2000;
 const LOCK = "pipeline-feed";
 
 /** @type {import("../vendor/signals.js").Signal<Live>} */
@@ -120,15 +123,25 @@ async function ask(abort) {
  */
 async function read(abort) {
   const first = cursor === "";
-  const late = AbortSignal.timeout(ANSWER_MS);
+  const late = new AbortController();
   const answering = live.peek().state === "live";
+  const timer = setTimeout(() => late.abort(), ANSWER_MS);
+  // A connection may stay open although nobody is there any more.
+  const pulse = setInterval(() => {
+    if (answering) fetch(`${ROOT}/healthz`, { cache: "no-store", signal: AbortSignal.timeout(PULSE_ANSWER_MS) }).catch(() => late.abort());
+  }, PULSE_MS);
   const { payload, headers } = await call("GET", "/v1/events", {
     // While it was away the first answer has to come at once: it ends the banner.
     query: first ? { after: "latest" } : { after: cursor, wait: answering ? WAIT_SECONDS : undefined, limit: LIMIT },
-    signal: AbortSignal.any([abort, late]),
-  }).catch((error) => {
-    throw late.aborted ? new ApiError(0, "", "") : error;
-  });
+    signal: AbortSignal.any([abort, late.signal]),
+  })
+    .catch((error) => {
+      throw late.signal.aborted ? new ApiError(0, "", "") : error;
+    })
+    .finally(() => {
+      clearTimeout(timer);
+      clearInterval(pulse);
+    });
   const next = headers.get("X-Next-Cursor") ?? cursor;
   return { from: cursor, to: next, events: /** @type {FeedEvent[]} */ (first ? [] : payload), pause: headers.has("X-Waiters-Full") };
 }

@@ -6,8 +6,10 @@ import { onEvents, renewed } from "./live.js";
 
 /** @typedef {import("./live.js").FeedEvent} FeedEvent */
 
-/** At most so often is something read again because of events. */
-const PAUSE_MS = 400;
+/** How soon something is read again after an event. */
+const SOON_MS = 200;
+/** While events keep coming, it is read no more often than this. */
+const EVERY_MS = 2000;
 
 /**
  * @template T
@@ -82,7 +84,7 @@ class Reader {
   /** Read soon, once for all that happens meanwhile. A hidden tab reads when it is shown again. */
   later() {
     if (this.timer || document.hidden || !this.readAt) return;
-    this.timer = window.setTimeout(this.reload, Math.max(0, this.readAt + PAUSE_MS - Date.now()));
+    this.timer = window.setTimeout(this.reload, Math.max(SOON_MS, this.readAt + EVERY_MS - Date.now()));
   }
 
   end() {

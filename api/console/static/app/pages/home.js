@@ -12,6 +12,9 @@ import { t } from "./home/messages.js";
 
 const SHOWN = 10;
 
+/** @param {string} kind of an entry of the feed */
+const isOf = (kind) => (/** @type {import("../live.js").FeedEvent} */ event) => event.kind === kind;
+
 export function Page() {
   useEffect(() => void (document.title = "Pipeline"), []);
   return html`
@@ -26,7 +29,7 @@ export function Page() {
 }
 
 function Problems() {
-  const status = useResource((signal) => get("/v1/status", { signal }), [], () => true);
+  const status = useResource((signal) => get("/v1/status", { signal }), []);
   useEffect(() => {
     const timer = setInterval(() => document.hidden || status.reload(), 10_000);
     return () => clearInterval(timer);
@@ -47,7 +50,7 @@ function Problems() {
 }
 
 function Waiting() {
-  const list = useResource((signal) => get("/v1/job/list", { query: { state: "suspended", pageSize: SHOWN }, signal }), [], () => true);
+  const list = useResource((signal) => get("/v1/job/list", { query: { state: "suspended", pageSize: SHOWN }, signal }), [], isOf("state"));
   const jobs = list.state.value.data;
   return html`<section class="panel">
     <header><h2>${t("waiting")}</h2>${jobs?.length > 0 && html`<${Link} to="/decisions">${t("all")}<//>`}</header>
@@ -67,7 +70,7 @@ function Waiting() {
 function Mine() {
   const who = self.value;
   const mine = who && !who.admin ? { userID: who.forwho } : {};
-  const list = useResource((signal) => get("/v1/job/list", { query: { ...mine, pageSize: SHOWN }, signal }), [], () => true);
+  const list = useResource((signal) => get("/v1/job/list", { query: { ...mine, pageSize: SHOWN }, signal }), [], isOf("state"));
   const jobs = list.state.value.data;
   return html`<section class="panel">
     <header><h2>${t(who?.admin ? "lastJobs" : "myJobs")}</h2><${Link} to="/jobs" filters=${mine}>${t("all")}<//></header>
@@ -85,7 +88,7 @@ function Mine() {
 }
 
 function Runs() {
-  const list = useResource((signal) => get("/v1/runs", { query: { pageSize: SHOWN }, signal }), [], () => true);
+  const list = useResource((signal) => get("/v1/runs", { query: { pageSize: SHOWN }, signal }), [], isOf("run"));
   const runs = list.state.value.data;
   return html`<section class="panel">
     <header><h2>${t("lastRuns")}</h2></header>

@@ -26,7 +26,7 @@ export function Page() {
     (abort) => readPage(filters, cursor, abort),
     [key, cursor],
     // The first page gains and loses rows as jobs come and change; on later ones rows only change in place.
-    () => cursor === "",
+    (event) => cursor === "" && event.kind === "state",
   );
   const { data, error, loading } = list.state.value;
   const [chosen, setChosen] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
