@@ -3,7 +3,8 @@
 - `plan`: the processes of the service, as `Service`s (`service`), with their `environment`; `flower`: the optional web UI
 - `supervisor`: starts services, restarts those that end, and stops all of them
 - `data_directory`: its lock, and the record of the processes that a run started; `os_processes`: finding and signalling them
-- `embedded`: PostgreSQL and Redis from wheels; `listener`: the API's socket; `logs`: log files
+- `embedded`: PostgreSQL and Redis from wheels; `heartbeats`: whether the processes show that they are alive; `listener`: the
+  API's socket; `logs`: log files
 - `replicas`: what keeps running in the local cluster when the service stops
 
 `pipeline_cli.up` uses it; tests and benchmarks use `embedded` and `os_processes` too.

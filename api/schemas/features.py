@@ -161,9 +161,7 @@ class PluginBody(BodySchema):
             text = f"a {type} cannot be ignored: there is no TaskSet without it"
             raise ValidationError({"failurePolicy": [text]})
         if data["resume"] is Resumer.APPROVER and type is not PluginType.ACCESS_GATE:
-            raise ValidationError(
-                {"resume": ["only an AccessGate lets approvers resume: no other plugin suspends jobs"]}
-            )
+            raise ValidationError({"resume": ["only an AccessGate may leave that to approvers"]})
         if selector and selector.states is not None and type is not PluginType.LIFE_HOOK:
             raise ValidationError({"jobSelector": {"states": ["only the selector of a LifeHook has states"]}})
 

@@ -1,4 +1,6 @@
-"""Change a job's state: the only module that changes states, writes events and enqueues deliveries of events."""
+"""Change a job's state: the only module that decides a change, its event and the deliveries of that; `changes` may gather and
+write them.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 - `heartbeats`, `queue_probes`: which processes are alive, and which queues are served
 - `status`: the state of the service, read from the database and Redis
+- `cluster_health`: whether the cluster can be used
 - `health_checks`: the problems that a status shows; `gauges`: the same status as metrics for Prometheus
 - `readiness`: whether the database and Redis can be reached
 - `due_work`: whether the ticks would find anything to do

@@ -3,7 +3,7 @@
 Read in this order: `selector` (what is declared, and `merge`, which merges a plugin's with its feature's), `parsing` (a
 selector from JSON), `expression` (the language that joins conditions), `conditions` (what a `key` finds and an `expect`
 accepts), `matcher` (`compile` makes a selector a `Matcher`, which decides for a job's header). From outside use
-the names listed here, and limits such as `selector.MAX_CONDITIONS` from their modules.
+the names that this package has, and limits such as `selector.MAX_CONDITIONS` from their modules.
 """
 
 from pipeline_core.selectors.conditions import PRESETS

@@ -1,7 +1,8 @@
 """All settings: read once, from the environment, and documented only here.
 
 Each field of `Settings` is one variable: `PIPELINE_` and the field's name in capitals. Settings that belong together are a
-group: a class of their own, in the module of its subject, which `Settings` inherits. `docs/configuration.md` is generated from
+group: a class of their own, in the module of its subject (`service`, `jobs`, `flows`, `clusters`), which `Settings` inherits;
+`declaration` is how one is declared. `docs/configuration.md` is generated from
 this package.
 """
 

@@ -4,6 +4,8 @@
 them by their `command` instead. Both keep their data through stop, start and kill -9, and before starting end a server
 that an earlier run left behind in the same directory. A directory belongs to one caller at a time: nobody else may use
 it meanwhile.
+
+`postgres` and `redis` are the two, `server` what they have in common, `account` whom they run as.
 """
 
 from __future__ import annotations
