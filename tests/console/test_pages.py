@@ -18,6 +18,16 @@ PAGES = {
     "/jobs/{conflicting}": ".decision",
     "/jobs/{hundred}": ".marks",
     "/jobs/{html_job}": ".decision",
+    "/decisions": ".suspended",
+    "/plugins": ".plugin",
+    "/plugins/register": ".what-if",
+    "/features/licences": ".facts",
+    "/features/budget/replace": ".what-if",
+    "/operations": ".verdict h2",
+    "/operations?view=deliveries&status=all": "tbody tr",
+    "/operations?view=audit": ".audit-row",
+    "/operations?view=tokens": ".panel h2",
+    "/submit": ".submit-form",
 }
 """Path, and what is there once the page has what it shows."""
 
