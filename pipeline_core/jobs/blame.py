@@ -52,8 +52,7 @@ def blame(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
     first = taskset.named(stored.submitted, job_id, job.namespace) if job.kind == taskset.KIND else None
     passed = _ORDER[: _ORDER.index(Stage(job.stage))]
     calls = {stage: trail_rows.read(session, job_id, stage) for stage in passed if stage in _CHANGING}
-    positions = {row.key: row.position for row in session.execute(select(Plugin.key, Plugin.position))}
-    found = versions(first, calls, stored.taskset, positions)
+    found = versions(first, calls, stored.taskset, positions(session))
     changes = []
     before: Document | None = first
     for version in found:
@@ -70,25 +69,30 @@ def blame(session: Session, job_id: str, actor: Actor) -> dict[str, Any]:
     return {"first": first, "changes": changes, "taskset": stored.taskset}
 
 
+def positions(session: Session) -> dict[str, int]:
+    """Where each plugin that is registered stands in the order of its type, by key."""
+    return {row.key: row.position for row in session.execute(select(Plugin.key, Plugin.position))}
+
+
 def versions(
     first: Document | None,
     calls: Mapping[Stage, Sequence[TrailEntry]],
     now: Document | None,
-    positions: Mapping[str, int],
+    order: Mapping[str, int],
 ) -> list[Version]:
     """The versions of a TaskSet after the first one. `calls` are the plugin calls of the stages that the job has passed,
-    `positions` the order of plugins. The last version is the TaskSet as it is `now`."""
+    `order` the `positions` of plugins. The last version is the TaskSet as it is `now`."""
     if now is None:
         return []
     found: list[Version] = []
     present = first
     for stage in _CHANGING:
-        answers = _answers(calls.get(stage, ()), positions)
+        made = answers(calls.get(stage, ()), order)
         try:
             if stage is Stage.DECORATE and present is not None:
-                found += _decorated(present, answers)
+                found += (Version(document, stage, one) for document, one in with_each(present, made))
             else:
-                found += (Version(jsonpatch.apply_patch(present or {}, one.patch or []), stage, one) for one in answers)
+                found += (Version(jsonpatch.apply_patch(present or {}, one.patch or []), stage, one) for one in made)
         except (PipelineError, BadAnswer, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):
             # It was made by another configuration than is in force now.
             break
@@ -98,16 +102,16 @@ def versions(
     return found
 
 
-def _answers(calls: Sequence[TrailEntry], positions: Mapping[str, int]) -> list[TrailEntry]:
+def answers(calls: Sequence[TrailEntry], order: Mapping[str, int]) -> list[TrailEntry]:
     """The last answer of each plugin that changed something, in the order of the plugins if all are still registered."""
     latest = {entry.plugin_key: entry for entry in calls if entry.outcome is TrailOutcome.ANSWERED and entry.patch}
-    if latest.keys() <= positions.keys():
-        return sorted(latest.values(), key=lambda entry: positions[entry.plugin_key])
+    if latest.keys() <= order.keys():
+        return sorted(latest.values(), key=lambda entry: order[entry.plugin_key])
     return list(latest.values())
 
 
-def _decorated(base: Document, answers: Sequence[TrailEntry]) -> list[Version]:
-    changes = [(entry.plugin_key, recorded_change(base, entry)) for entry in answers]
-    return [
-        Version(decorated(base, changes[: count + 1]), Stage.DECORATE, entry) for count, entry in enumerate(answers)
-    ]
+def with_each(base: Document, made: Sequence[TrailEntry]) -> list[tuple[Document, TrailEntry]]:
+    """The TaskSet with what the first decorator added, then also with what the second added, and so on; each with that
+    decorator's answer. Raises WrongParameter when the additions cannot be merged."""
+    changes = [(entry.plugin_key, recorded_change(base, entry)) for entry in made]
+    return [(decorated(base, changes[: count + 1]), entry) for count, entry in enumerate(made)]

@@ -11,14 +11,12 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound, WrongParameter
-from pipeline_core.jobs import trail_rows
+from pipeline_core.jobs import blame, trail_rows
 from pipeline_core.jobs.queries import visible
-from pipeline_core.stages.decorate import recorded_change
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import TrailEntry, TrailOutcome
+from pipeline_core.stages.outcomes import TrailEntry
 from pipeline_core.taskset import document
 from pipeline_core.taskset.masking import masked
-from pipeline_core.taskset.merge import decorated
 
 STAGES = (Stage.TRANSLATE, Stage.FACTORS, Stage.GATES, Stage.DECORATE, Stage.BIND)
 """The stages whose plugins are sent a packet."""
@@ -35,33 +33,31 @@ def packet(session: Session, job_id: str, stage: Stage, actor: Actor) -> dict[st
     if stage is Stage.TRANSLATE:
         sent: Mapping[str, Any] = documents.submitted
     else:
-        translations = _answered(trail_rows.read(session, job_id, Stage.TRANSLATE))
+        order = blame.positions(session)
+        translations = blame.answers(trail_rows.read(session, job_id, Stage.TRANSLATE), order)
         sent = translated(documents.submitted, job.kind, job.namespace, job_id, translations)
-    if stage is Stage.BIND:
-        sent = _decorated(sent, job_id, _answered(trail_rows.read(session, job_id, Stage.DECORATE)))
+        if stage is Stage.BIND:
+            sent = _decorated(sent, job_id, blame.answers(trail_rows.read(session, job_id, Stage.DECORATE), order))
     return {"factors": {} if early else documents.factors, "header": masked(documents.header), "job": masked(sent)}
 
 
-def _answered(entries: Sequence[TrailEntry]) -> dict[str, TrailEntry]:
-    """The last answer of each plugin, in the plugins' order."""
-    return {entry.plugin_key: entry for entry in entries if entry.outcome is TrailOutcome.ANSWERED}
-
-
 def translated(
-    submitted: Mapping[str, Any], kind: str, namespace: str, job_id: str, answers: Mapping[str, TrailEntry]
+    submitted: Mapping[str, Any], kind: str, namespace: str, job_id: str, translations: Sequence[TrailEntry]
 ) -> Mapping[str, Any]:
-    """The TaskSet before it was decorated; `answers` are those of translators. Raises NotFound for a job that has none."""
+    """The TaskSet before it was decorated; `translations` are the answers of translators. Raises NotFound for a job that has
+    none."""
     if kind == document.KIND:
         return document.named(submitted, job_id, namespace)
-    patches = [entry.patch for entry in answers.values() if entry.patch]
+    patches = [entry.patch for entry in translations if entry.patch]
     if not patches:
         raise NotFound(f'Job "{job_id}" was not translated: the plugins of this stage were sent nothing.')
     answer: Mapping[str, Any] = patches[-1][0]["value"]
     return answer
 
 
-def _decorated(base: Mapping[str, Any], job_id: str, answers: Mapping[str, TrailEntry]) -> Mapping[str, Any]:
+def _decorated(base: Mapping[str, Any], job_id: str, made: Sequence[TrailEntry]) -> Mapping[str, Any]:
     try:
-        return decorated(base, [(key, recorded_change(base, entry)) for key, entry in answers.items()])
+        versions = blame.with_each(base, made)
     except WrongParameter as error:
         raise NotFound(f'Job "{job_id}" was not bound: {error.message}') from error
+    return versions[-1][0] if versions else base

@@ -12,7 +12,7 @@ import { Circuit } from "../components/circuit.js";
 
 import { Link } from "../components/link.js";
 import { ErrorNotice, Notice } from "../components/notice.js";
-import { ReasonDialog } from "../components/reason-dialog.js";
+import { ConfirmDialog } from "../components/confirm-dialog.js";
 import { Selector } from "../components/selector.js";
 import { Ago } from "../components/time.js";
 import { WhatIf, whatIf } from "../components/what-if.js";
@@ -61,7 +61,7 @@ export function Page({ name }) {
     ${may("read_job") && html`<${Impact} feature=${feature} broken=${broken.length > 0} />`}
     ${plugins.map((plugin) => html`<${PluginPanel} key=${plugin.key} plugin=${plugin} />`)}
     ${asking &&
-    html`<${ReasonDialog} title=${t("deleteTitle", { name })} confirm=${t("delete")} danger reasoned=${false} act=${async () => {
+    html`<${ConfirmDialog} title=${t("deleteTitle", { name })} confirm=${t("delete")} danger act=${async () => {
       await call("DELETE", `/v1/features/${encodeURIComponent(name)}`);
       go(href("/plugins"));
     }} onClose=${() => setAsking(false)}><p>${t("deleteNote")}</p><//>`}

@@ -6,6 +6,7 @@ import { between } from "../../clock.js";
 import { go, href } from "../../router.js";
 import { may } from "../../session.js";
 import { Link } from "../../components/link.js";
+import { ConfirmDialog } from "../../components/confirm-dialog.js";
 import { ReasonDialog } from "../../components/reason-dialog.js";
 import { StateMark } from "../../components/state.js";
 import { Ago } from "../../components/time.js";
@@ -49,11 +50,10 @@ export function Head({ detail, onChange }) {
       ${job.retryOf && html`<div><dt>${t("retryOf")}</dt><dd><${Link} to=${`/jobs/${job.retryOf}`}>${job.retryOf}<//></dd></div>`}
     </dl>
     ${dialog &&
-    html`<${ReasonDialog}
+    html`<${dialog === "retry" ? ConfirmDialog : ReasonDialog}
       title=${t(`${dialog}Title`, { name: job.name })}
       confirm=${t(dialog)}
       danger=${dialog === "stop"}
-      reasoned=${dialog !== "retry"}
       act=${acts[dialog]}
       onClose=${() => (setDialog(null), onChange())}
     >

@@ -9,7 +9,7 @@ import { Choices } from "../../components/choices.js";
 import { Link } from "../../components/link.js";
 import { ErrorNotice } from "../../components/notice.js";
 import { NumberedPages, pageNumber, readPage } from "../../components/numbered-pages.js";
-import { ReasonDialog } from "../../components/reason-dialog.js";
+import { ConfirmDialog } from "../../components/confirm-dialog.js";
 import { StateMark } from "../../components/state.js";
 import { Ago, Due } from "../../components/time.js";
 import { t } from "./messages.js";
@@ -73,10 +73,10 @@ export function Deliveries() {
       ${data && html`<${NumberedPages} page=${page} total=${data.total} />`}
     </section>
     ${again &&
-    html`<${ReasonDialog}
+    html`<${ConfirmDialog}
       title=${again === "all" ? t("redeliverAllOf", { plugin }) : t("redeliverTitle")}
       confirm=${t("redeliver")}
-      reasoned=${false}
+     
       act=${() => (again === "all" ? call("POST", "/v1/hooks/redeliver", { query: { plugin } }) : call("POST", `/v1/hooks/redeliver/${again.id}`))}
       onClose=${() => {
         setAgain(null);

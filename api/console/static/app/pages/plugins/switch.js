@@ -4,7 +4,7 @@ import { html, useState } from "../../lib.js";
 import { put } from "../../client.js";
 import { may, self } from "../../session.js";
 import { t as common } from "../../messages.js";
-import { ReasonDialog } from "../../components/reason-dialog.js";
+import { ConfirmDialog } from "../../components/confirm-dialog.js";
 import { t } from "./messages.js";
 
 /** Whether I may change a feature. @param {string} owner */
@@ -20,11 +20,11 @@ export function Switch({ feature, owner, enabled, onSwitched }) {
       <i aria-hidden="true"></i><span>${common(enabled ? "on" : "off")}</span>
     </button>
     ${asking &&
-    html`<${ReasonDialog}
+    html`<${ConfirmDialog}
       title=${t(enabled ? "turnOff" : "turnOn", { name: feature })}
       confirm=${t(enabled ? "turnOffShort" : "turnOnShort")}
       danger=${enabled}
-      reasoned=${false}
+     
       act=${() => put(`/v1/features/${enabled ? "turn-off" : "turn-on"}/${encodeURIComponent(feature)}`)}
       onClose=${() => {
         setAsking(false);
