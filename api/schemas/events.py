@@ -49,7 +49,9 @@ class FeedQuery(Query):
         metadata={"description": "For how many seconds to wait for an entry where there is none."},
     )
     kind = CommaSeparated(
-        KINDS, load_default=KINDS, metadata={"description": "Kinds, separated by commas; all by default."}
+        KINDS,
+        load_default=(FeedKind.STATE,),
+        metadata={"description": "Kinds, separated by commas; by default `state`, the changes of jobs' states."},
     )
 
 

@@ -73,6 +73,12 @@ def test_a_run_begins_with_what_failed_and_why(admin: Browser, flows: Flows) -> 
     admin.find(".task-row", "It will not run: clean did not succeed.")
 
 
+def test_the_last_runs_lead_from_home_to_their_pages(admin: Browser, flows: Flows) -> None:
+    admin.open("/")
+    admin.find(f".panel a.name[href='/runs/{flows.failed}']", "sales").click()
+    admin.find(".callout-bad h2", "clean failed")
+
+
 def test_a_task_is_marked_and_its_run_goes_on(admin: Browser, service: Installation, flows: Flows) -> None:
     run = service.post("/v1/flows/sales/run", {})["runID"]
     wait_for(lambda: service.get(f"/v1/runs/{run}")["state"] == "failed", "the run that fails")

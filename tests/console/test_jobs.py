@@ -73,8 +73,10 @@ def test_of_two_browsers_one_resumes_and_the_other_reads_why_not(
             browser.find("dialog textarea").send_keys("granted")
         admin.find("dialog button[type=submit]").click()
         admin.wait_gone("dialog")
+        other.find("dialog [role=alert]", "Somebody was first")
+        other.find("dialog blockquote", GATE_REASON)
         other.find("dialog button[type=submit]").click()
-        refused = other.find("dialog [role=alert]", "ob")
+        refused = other.find("dialog [role=alert]", "The job")
         answer = service.ask("PUT", f"/v1/job/resume/{job}", {})
         assert answer.status_code == 409
         assert refused.text.split()[0] == answer.json()["msg"].split()[0]

@@ -110,6 +110,14 @@ def test_what_is_wrong_with_a_feature_stands_at_its_line(admin: Browser, stories
     assert chosen == '"callAddress": "ftp://quota",'
 
 
+def test_sending_all_of_a_subscriber_again_says_how_many(admin: Browser, stories: Scenario) -> None:
+    admin.open("/operations?view=deliveries&plugin=LifeHook.notices.tests")
+    admin.find(".filters button", "Send all again").click()
+    admin.find("dialog button[type=submit]").click()
+    admin.wait_gone("dialog")
+    admin.find("[role=status]", "nothing is sent again")
+
+
 def test_a_token_is_shown_once_and_revoked(admin: Browser, service: Installation) -> None:
     admin.open("/operations?view=tokens")
     admin.find("button", "Create a token").click()
@@ -128,7 +136,10 @@ def test_a_job_is_looked_at_and_submitted(admin: Browser, service: Installation,
     admin.open("/submit")
     admin.find(".page-head button", "TaskSet").click()
     admin.find(".stage", "The selector does not match.")
-    admin.find("#submit-header").send_keys("budget=yes")
+    admin.find("#submit-header").send_keys("budget")
+    admin.find("#submit-header-note", "“budget” is not KEY=VALUE.")
+    assert admin.find(".submit-form button.primary").get_attribute("aria-disabled") == "true"
+    admin.find("#submit-header").send_keys("=yes")
     admin.find(".stage summary", "✓ calledbudget")
     _type(admin, '"replicas": 3', '"replicas": -3')
     admin.find(".faults button", "spec.roles[0].replicas")

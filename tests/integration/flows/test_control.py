@@ -199,12 +199,18 @@ def test_the_detail_has_each_task_with_its_latest_job(engine: Engine) -> None:
         None,
         None,
     )
+    jobs = engine.jobs(run_id, "a")
+    assert [(one["attempt"], one["jobID"], one["state"], one["reason"]) for one in first.pop("attempts")] == [
+        (1, jobs[0], "failed", "oops"),
+        (2, jobs[1], "waiting", ""),
+    ]
+    assert (first.pop("upstream"), second["upstream"]) == ([], ["a"])
     assert first == {
         "name": "a",
         "label": "首先",
         "state": "waiting",
         "reason": "oops",
-        "jobID": engine.jobs(run_id, "a")[1],
+        "jobID": jobs[1],
         "attempt": 2,
         "startAt": None,
         "finishedAt": None,

@@ -8,6 +8,8 @@ import { self } from "./session.js";
 /** @typedef {Record<string, any> & { position: number, jobID?: string, runID?: string | null }} FeedEvent */
 /** @typedef {{ state: "starting" | "live" | "away", heard: number }} Live heard: when the API last answered, in ms */
 
+/** What pages show beside the states of jobs, too. */
+const KINDS = "state,stage,run,delivery";
 const WAIT_SECONDS = 20;
 const LIMIT = 1000;
 const RETRY_MS = 1000;
@@ -132,7 +134,7 @@ async function read(abort) {
   }, PULSE_MS);
   const { payload, headers } = await call("GET", "/v1/events", {
     // While it was away the first answer has to come at once: it ends the banner.
-    query: first ? { after: "latest" } : { after: cursor, wait: answering ? WAIT_SECONDS : undefined, limit: LIMIT },
+    query: first ? { after: "latest" } : { after: cursor, kind: KINDS, wait: answering ? WAIT_SECONDS : undefined, limit: LIMIT },
     signal: AbortSignal.any([abort, late.signal]),
   })
     .catch((error) => {

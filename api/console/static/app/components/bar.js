@@ -1,6 +1,6 @@
 // @ts-check
 // The bar at the top: pages, search, whether what is shown is of now, and who has signed in.
-import { html } from "../lib.js";
+import { html, useEffect, useRef } from "../lib.js";
 import { timeOfDay } from "../clock.js";
 import { live } from "../live.js";
 import { PAGES, find } from "../pages.js";
@@ -13,9 +13,12 @@ import { Search } from "./search.js";
 
 export function Bar() {
   const current = find(path.value)?.page.link;
+  const nav = useRef(/** @type {HTMLElement | null} */ (null));
+  // On a narrow screen the entries of the navigation are more than fit.
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [current]);
   return html`<header class="bar">
     <${Link} class="brand" to="/"><img src=${new URL("../../icon.svg", import.meta.url).href} alt="" width="22" height="22" /><span>Pipeline</span><//>
-    <nav aria-label=${t("navigation")}>
+    <nav ref=${nav} aria-label=${t("navigation")}>
       ${PAGES.map(
         ({ nav, link }) => nav && html`<${Link} key=${nav} to=${link} aria-current=${link === current ? "page" : undefined}>${t(nav)}<//>`,
       )}

@@ -99,6 +99,8 @@ function Impact({ feature, broken }) {
   </section>`;
 }
 
+const AFTER_PATIENCE = /** @type {const} */ ({ Fail: "fails", Ignore: "ignored", Suspend: "suspends" });
+
 /** @param {{ plugin: PluginDetail }} props */
 function PluginPanel({ plugin }) {
   const { health } = plugin;
@@ -107,9 +109,11 @@ function PluginPanel({ plugin }) {
     <dl class="facts">
       <dt>${t("address")}</dt><dd><code>${plugin.callAddress}</code></dd>
       <dt>${t("jobsAsked")}</dt><dd><${Selector} selector=${plugin.effectiveJobSelector} /></dd>
-      ${plugin.pluginType === "LifeHook" && html`<dt>${t("states")}</dt><dd>${plugin.effectiveJobSelector.states?.join(", ")}</dd>`}
+      ${plugin.pluginType === "LifeHook" && html`<dt>${t("states")}</dt><dd>${plugin.effectiveJobSelector.states?.join(", ") || t("allStates")}</dd>`}
       ${plugin.resume && html`<dt>${t("whoResumes")}</dt><dd>${t(plugin.resume === "approver" ? "approver" : "writer")}</dd>`}
-      <dt>${t("calls")}</dt><dd>${t("callRules", { timeout: plugin.timeoutSeconds, attempts: plugin.maxAttempts, patience: duration(plugin.patienceSeconds * 1000) })} ${t(plugin.failurePolicy === "Ignore" ? "ignored" : "fails")}</dd>
+      <dt>${t("calls")}</dt><dd>${plugin.pluginType === "LifeHook"
+        ? t("deliveryRules", { timeout: plugin.timeoutSeconds })
+        : html`${t("callRules", { timeout: plugin.timeoutSeconds, attempts: plugin.maxAttempts, patience: duration(plugin.patienceSeconds * 1000) })} ${t(AFTER_PATIENCE[/** @type {keyof typeof AFTER_PATIENCE} */ (plugin.failurePolicy)])}`}</dd>
       ${health
         ? html`<dt>${t("latency")}</dt><dd class="number">${health.latencyMs === null ? t("noCalls") : duration(health.latencyMs)}</dd>
             <dt>${t("failuresInARow")}</dt><dd class="number">${health.failuresInARow}${health.cause && health.failuresInARow > 0 ? html` · ${health.cause}` : ""}</dd>

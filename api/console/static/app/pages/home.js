@@ -96,8 +96,8 @@ function Runs() {
     ${runs && !runs.length && html`<p class="empty">${t("noRuns")}</p>`}
     <ul class="rows">
       ${runs?.map(
-        (/** @type {any} */ run) => html`<li key=${run.runID}>
-          <div class="row-top"><${StateMark} state=${run.state} quiet /><${Link} class="name" to=${`/runs/${run.runID}`}>${run.flow}<//><span class="end muted"><${Ago} at=${run.createdAt} /></span></div>
+        (/** @type {import("../../../types/openapi").components["schemas"]["RunSummary"]} */ run) => html`<li key=${run.id}>
+          <div class="row-top"><${StateMark} state=${run.state} quiet /><${Link} class="name" to=${`/runs/${run.id}`}>${run.flow}<//><span class="end muted"><${Ago} at=${run.createdAt} /></span></div>
           ${run.reason && html`<p class="row-text muted">${run.reason}</p>`}
         </li>`,
       )}

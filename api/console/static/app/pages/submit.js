@@ -9,7 +9,7 @@ import { JsonEditor, faultsOf, parsed } from "../components/json-editor.js";
 import { Notice } from "../components/notice.js";
 import { EXAMPLES } from "./submit/examples.js";
 import { Plan } from "./submit/plan.js";
-import { bodyOf, headerOf, ownFaults } from "./submit/body.js";
+import { bodyOf, headerOf, ownFaults, wrongLineOf } from "./submit/body.js";
 import { t } from "./submit/messages.js";
 
 await style("submit.css");
@@ -77,6 +77,8 @@ export function Page() {
   }
 
   if (!may("write_job")) return html`<h1>${t("title")}</h1><${Notice} title=${t("needsWriteJob")} />`;
+  const wrongLine = wrongLineOf(fields.header);
+  const ready = plan && wrongLine === undefined;
   /** @param {keyof Fields} name */
   const typed = (name) => (/** @type {any} */ event) => setFields({ ...fields, [name]: event.currentTarget.value });
   return html`
@@ -108,9 +110,9 @@ export function Page() {
           <label>${t("namespace")}<input value=${fields.namespace} placeholder=${plan?.namespace ?? ""} autocomplete="off" onInput=${typed("namespace")} /></label>
         </div>
         <label for="submit-header">${t("header")}</label>
-        <textarea id="submit-header" class="mono" rows="3" spellcheck=${false} placeholder="size=large" aria-describedby="submit-header-note" value=${fields.header} onInput=${typed("header")}></textarea>
-        <p class="muted" id="submit-header-note">${t("headerNote", { count: Object.keys(headerOf(fields.header)).length })}</p>
-        <div class="actions"><button type="button" class="primary" aria-disabled=${busy || !plan} onClick=${() => plan && submit()}>${t("submit")}</button></div>
+        <textarea id="submit-header" class="mono" rows="3" spellcheck=${false} placeholder="size=large" aria-describedby="submit-header-note" aria-invalid=${wrongLine !== undefined} value=${fields.header} onInput=${typed("header")}></textarea>
+        <p class=${wrongLine === undefined ? "muted" : "field-error"} id="submit-header-note">${wrongLine === undefined ? t("headerNote", { count: Object.keys(headerOf(fields.header)).length }) : t("headerWrong", { line: wrongLine })}</p>
+        <div class="actions"><button type="button" class="primary" aria-disabled=${busy || !ready} onClick=${() => ready && submit()}>${t("submit")}</button></div>
       </section>
       <section class="submit-plan" aria-label=${t("plan")} aria-live="polite">
         ${plan ? html`<${Plan} plan=${plan} />` : html`<${Notice} title=${t(faults.length ? "refused" : "nothingYet")} />`}

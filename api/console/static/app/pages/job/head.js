@@ -1,6 +1,6 @@
 // @ts-check
 // The head of a job's page: its state and why, what it is, and what can be done with it.
-import { html, useState } from "../../lib.js";
+import { html, useMemo, useState } from "../../lib.js";
 import { post, put } from "../../client.js";
 import { between } from "../../clock.js";
 import { go, href } from "../../router.js";
@@ -16,12 +16,14 @@ import { t } from "./messages.js";
 export function Head({ detail, onChange }) {
   const { job } = detail;
   const [dialog, setDialog] = useState(/** @type {"stop" | "resume" | "retry" | null} */ (null));
+  // Another may decide while the dialog is open: it stays about what was there when it was opened.
+  const asked = useMemo(() => job, [dialog]);
   const of = encodeURIComponent(job.id);
   const ended = ["succeeded", "failed", "stopped"].includes(job.state);
   const why = [job.reason, job.exitDiagnostics].filter((text, index, all) => text && all.indexOf(text) === index);
   const acts = {
     stop: (/** @type {string} */ reason) => put(`/v1/job/stop/${of}`, { reason }),
-    resume: (/** @type {string} */ reason) => put(`/v1/job/resume/${of}`, { reason, gate: job.suspendedBy }),
+    resume: (/** @type {string} */ reason) => put(`/v1/job/resume/${of}`, { reason, gate: asked.suspendedBy }),
     retry: async () => {
       const { jobID } = await post(`/v1/job/retry/${of}`);
       go(href(`/jobs/${jobID}`));
@@ -51,13 +53,14 @@ export function Head({ detail, onChange }) {
     </dl>
     ${dialog &&
     html`<${dialog === "retry" ? ConfirmDialog : ReasonDialog}
-      title=${t(`${dialog}Title`, { name: job.name })}
+      title=${t(`${dialog}Title`, { name: asked.name })}
       confirm=${t(dialog)}
       danger=${dialog === "stop"}
       act=${acts[dialog]}
       onClose=${() => (setDialog(null), onChange())}
     >
-      ${dialog === "resume" && html`<p>${t("resumeNote", { plugin: job.suspendedBy ?? "" })}</p><blockquote>${job.reason}</blockquote>`}
+      ${dialog === "resume" && html`<p>${t("resumeNote", { plugin: asked.suspendedBy ?? "" })}</p><blockquote>${asked.reason}</blockquote>`}
+      ${asked.state !== job.state && html`<p class="field-error" role="alert">${t("changedMeanwhile")} <${StateMark} state=${job.state} /></p>`}
     <//>`}
   </section>`;
 }

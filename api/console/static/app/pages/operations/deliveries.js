@@ -30,6 +30,7 @@ export function Deliveries() {
   const list = useResource((signal) => readPage("/v1/hooks/deliveries", filters, page, signal), [filters.status, plugin, jobID, page], (event) => event.kind === "delivery" || event.kind === "state");
   const hooks = useResource((signal) => get("/v1/plugins/list/LifeHook", { signal }), []);
   const [again, setAgain] = useState(/** @type {Delivery | "all" | null} */ (null));
+  const [sent, setSent] = useState(/** @type {number | null} */ (null));
   const { data, error, loading } = list.state.value;
   const rows = /** @type {Delivery[]} */ (data?.rows ?? []);
   const keys = [...new Set([.../** @type {any[]} */ (hooks.state.value.data ?? []).map((hook) => hook.key), "alerts", ...(plugin ? [plugin] : [])])];
@@ -48,6 +49,7 @@ export function Deliveries() {
           : html`<span class="muted">${t("needsWriteFeature")}</span>`}
       </div>
     </div>
+    <p class="muted" role="status">${sent === null ? "" : sent ? t("sentAgain", { count: sent }) : t("noneToSend")}</p>
     <${ErrorNotice} error=${error} onRetry=${list.reload} />
     <section class="panel" aria-busy=${loading}>
       <header><h2>${t("deliveries")}</h2>${data && html`<span class="count">${data.total}${data.exact ? "" : "+"}</span>`}</header>
@@ -76,8 +78,7 @@ export function Deliveries() {
     html`<${ConfirmDialog}
       title=${again === "all" ? t("redeliverAllOf", { plugin }) : t("redeliverTitle")}
       confirm=${t("redeliver")}
-     
-      act=${() => (again === "all" ? call("POST", "/v1/hooks/redeliver", { query: { plugin } }) : call("POST", `/v1/hooks/redeliver/${again.id}`))}
+      act=${async () => setSent(await sendAgain(again, plugin))}
       onClose=${() => {
         setAgain(null);
         list.reload();
@@ -86,4 +87,11 @@ export function Deliveries() {
       <p>${again === "all" ? t("redeliverAllNote") : html`${again.plugin}: <${StateMark} state=${again.state} /> <code>${again.jobID ?? again.runID}</code>`}</p>
     <//>`}
   `;
+}
+
+/** Have one delivery sent again, or all of a subscriber that nobody sends any more. How many these are. @param {Delivery | "all"} what @param {string} plugin @returns {Promise<number>} */
+async function sendAgain(what, plugin) {
+  if (what === "all") return (await call("POST", "/v1/hooks/redeliver", { query: { plugin } })).payload.count;
+  await call("POST", `/v1/hooks/redeliver/${what.id}`);
+  return 1;
 }

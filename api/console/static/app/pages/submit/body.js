@@ -30,6 +30,9 @@ export function bodyOf(value, fields, self) {
   };
 }
 
+/** The first line that is neither empty nor `KEY=VALUE`, if any. @param {string} text */
+export const wrongLineOf = (text) => text.split("\n").find((line) => line.trim() && line.indexOf("=") < 1);
+
 /** `KEY=VALUE` in each line. @param {string} text @returns {Record<string, string>} */
 export function headerOf(text) {
   const pairs = text.split("\n").flatMap((line) => {
