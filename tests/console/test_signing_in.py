@@ -37,7 +37,8 @@ def test_a_revoked_token_leads_back_to_signing_in(
     value = token("read_job")
     browser.sign_in(value, "/jobs")
     assert service.ask("DELETE", "/v1/tokens", {"token": value}).status_code == 200
-    browser.script("document.querySelector('.chips button:nth-of-type(3)').click()")
+    # What the page reads by itself may have met the refusal already.
+    browser.script("document.querySelector('.chips button:nth-of-type(3)')?.click()")
     browser.find("#token")
 
 
