@@ -20,7 +20,7 @@ from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import standing, wait_for
 
 NAME = "flow_task_overhead_ms"
-GOAL = 20.0
+GOAL = 5.0
 POLL_SECONDS = 0.001
 WARM_UP = 50
 ROUNDS = 3

@@ -17,7 +17,7 @@ from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import JOB, Stand, standing, wait_for
 
 NAME = "jobs_per_second"
-GOAL = 2.0
+GOAL = 4.0
 
 
 def measure(scale: Scale) -> Result:

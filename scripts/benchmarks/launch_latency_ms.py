@@ -10,7 +10,7 @@ from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import standing
 
 NAME = "launch_latency_ms"
-GOAL = 4.0
+GOAL = 2.0
 
 
 def measure(scale: Scale) -> Result:
