@@ -106,7 +106,7 @@ function writeValue(node, path, depth, name, lines) {
     lines.push({ key: `${path} ${lines.length}`, depth, name, text: typeof value === "string" && !quoted ? value : JSON.stringify(value), author });
     return;
   }
-  lines.push({ key: `${path} ${lines.length}`, depth, name, text: "|", author: (parts.at(-1) ?? node).author });
+  lines.push({ key: `${path} ${lines.length}`, depth, name, text: value.endsWith("\n") ? "|" : "|-", author: (parts.at(-1) ?? node).author });
   let at = 0;
   for (const text of value.replace(/\n$/, "").split("\n")) {
     lines.push({ key: `${path} ${lines.length}`, depth: depth + 1, name: "", text, author: authorAt(parts, at) });

@@ -117,11 +117,4 @@ export class Splitter {
     this.pieces = rest ? [rest] : [];
     return lines;
   }
-
-  /** What is left at the end. @returns {string[]} */
-  end() {
-    const rest = this.pieces.join("");
-    this.pieces = [];
-    return rest ? [rest] : [];
-  }
 }

@@ -1,27 +1,32 @@
 // @ts-check
-// Reads the logs of a job, and goes on reading as long as there may be more.
+// Reads the logs of a job, and goes on reading as long as there may be more; after a break, from where the last cursor was.
 import { signal } from "../../lib.js";
 import { ApiError, ask, wasAborted } from "../../client.js";
 import { Splitter } from "./log-lines.js";
+import { Transcript } from "./log-transcript.js";
 
 const RETRY_MS = 2000;
 
-/** @typedef {{ version: number, ended: boolean, error: string }} Progress version: grows with the lines */
+/** @typedef {{ version: number, ended: boolean, error: string }} Progress version: how many lines there are */
 
 export class LogStream {
   /**
    * @param {string} id @param {{ task?: string, replica?: number }} of @param {boolean} follow
    */
   constructor(id, of, follow) {
-    /** @type {string[]} */
-    this.lines = [];
+    this.transcript = new Transcript();
     /** @type {import("../../../vendor/signals.js").Signal<Progress>} */
     this.progress = signal({ version: 0, ended: false, error: "" });
     this.abort = new AbortController();
     this.path = `/v1/job/logs/${encodeURIComponent(id)}`;
-    this.query = { ...of, follow: follow || undefined };
+    this.query = { ...of, format: "json", follow: follow || undefined };
     this.frame = 0;
     this.run();
+  }
+
+  /** Another list when lines that were there are others now. */
+  get lines() {
+    return this.transcript.lines;
   }
 
   end() {
@@ -33,7 +38,7 @@ export class LogStream {
     while (!this.abort.signal.aborted) {
       try {
         await this.read();
-        this.progress.value = { ...this.progress.peek(), version: this.lines.length, ended: true, error: "" };
+        this.progress.value = { version: this.lines.length, ended: true, error: "" };
         return;
       } catch (error) {
         if (this.abort.signal.aborted || wasAborted(error)) return;
@@ -46,37 +51,31 @@ export class LogStream {
   }
 
   async read() {
-    const response = await ask("GET", this.path, { query: this.query, signal: this.abort.signal });
+    const response = await ask("GET", this.path, { query: { ...this.query, cursor: this.transcript.start }, signal: this.abort.signal });
     if (!response.ok) {
       const answer = await response.json().catch(() => ({}));
       throw new ApiError(response.status, answer.code ?? "", answer.msg ?? "");
     }
+    this.transcript.rewind();
     const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
     const decoder = new TextDecoder();
     const splitter = new Splitter();
-    // The stream begins with the first line each time: after a break, those that are known are left out.
-    let known = this.lines.length;
-    /** @param {string[]} lines */
-    const keep = (lines) => {
-      this.add(lines.slice(known));
-      known = Math.max(0, known - lines.length);
-    };
     for (;;) {
       const { done, value } = await reader.read();
-      keep(splitter.push(decoder.decode(value, { stream: !done })));
+      for (const record of splitter.push(decoder.decode(value, { stream: !done }))) this.transcript.add(JSON.parse(record));
+      this.changed();
       if (done) break;
     }
-    keep(splitter.end());
+    // An answer that is whole ends with a cursor.
+    if (!this.transcript.isAtCursor) throw new ApiError(0, "", "");
+    this.transcript.end();
   }
 
-  /** @param {string[]} lines */
-  add(lines) {
-    if (!lines.length) return;
-    for (const line of lines) this.lines.push(line);
-    // Once for each frame that is drawn, however many pieces come.
+  /** Once for each frame that is drawn, however many pieces come. */
+  changed() {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
-      this.progress.value = { ...this.progress.peek(), version: this.lines.length };
+      this.progress.value = { version: this.lines.length, ended: this.progress.peek().ended, error: "" };
     });
   }
 }

@@ -158,7 +158,7 @@ function useSearch(stream, text, version) {
     setHits([]);
     setCurrent(0);
     read.current = 0;
-  }, [stream, text]);
+  }, [stream.lines, text]);
   useEffect(() => {
     if (!text) return;
     const low = text.toLowerCase();
@@ -173,6 +173,6 @@ function useSearch(stream, text, version) {
     };
     timer = window.setTimeout(go, 120);
     return () => clearTimeout(timer);
-  }, [stream, text, version]);
+  }, [stream.lines, text, version]);
   return { hits, current, go: (/** @type {number} */ step) => hits.length && setCurrent((current + step + hits.length) % hits.length) };
 }
