@@ -45,24 +45,24 @@ def make(service: Installation, plugins: PluginServer) -> Scenario:
         "quota", _of(plugins, "AccessGate", "/quota", lambda body: {"decision": "pass", "reason": "8 of 64 CPUs"})
     )
     gate = _of(plugins, "AccessGate", "/budget", lambda body: {"decision": "suspend", "reason": GATE_REASON})
-    service.register("budget", {**gate, "resume": "approver"}, jobSelector=_selector("budget"))
+    service.register("budget", {**gate, "resume": "approver"}, jobSelector=selector("budget"))
     service.register(
         "datasets",
-        _of(plugins, "TemplateDecorator", "/datasets", _environment("DATASET", "/data")),
-        jobSelector=_selector("data"),
+        _of(plugins, "TemplateDecorator", "/datasets", environment("DATASET", "/data")),
+        jobSelector=selector("data"),
     )
     service.register(
         "proxies",
-        _of(plugins, "TemplateDecorator", "/proxies", _environment("HTTP_PROXY", "http://proxy:3128")),
-        jobSelector=_selector("data"),
+        _of(plugins, "TemplateDecorator", "/proxies", environment("HTTP_PROXY", "http://proxy:3128")),
+        jobSelector=selector("data"),
     )
     for side in ("east", "west"):
-        decorator = _of(plugins, "TemplateDecorator", f"/{side}", _environment("ZONE", side))
-        service.register(side, decorator, jobSelector=_selector("zones"))
+        decorator = _of(plugins, "TemplateDecorator", f"/{side}", environment("ZONE", side))
+        service.register(side, decorator, jobSelector=selector("zones"))
     service.register(
         "licences",
         plugin("AccessGate", "http://127.0.0.1:9/away", patienceSeconds=86400),
-        jobSelector=_selector("licence"),
+        jobSelector=selector("licence"),
     )
     hook = {"conditions": [], "expression": "jobID", "states": ["*"]}
     service.register("notices", {**_of(plugins, "LifeHook", "/notices", lambda body: "OK"), "jobSelector": hook})
@@ -84,7 +84,7 @@ def make(service: Installation, plugins: PluginServer) -> Scenario:
 def make_html(service: Installation, plugins: PluginServer) -> str:
     """A job whose name, reason and script try to be HTML; suspended."""
     gate = _of(plugins, "AccessGate", "/html", lambda body: {"decision": "suspend", "reason": "".join(HTML)})
-    service.register("html", gate, jobSelector=_selector("html"))
+    service.register("html", gate, jobSelector=selector("html"))
     job = service.submit(taskset(f"echo '{HTML[0]}'"), name=HTML[0], header={"html": "yes"})
     service.wait_state(job, "suspended")
     return job
@@ -101,11 +101,12 @@ def _of(plugins: PluginServer, type: str, path: str, function: Callable[[dict[st
     return plugin(type, plugins.plugin(path, function))
 
 
-def _selector(key: str) -> dict[str, Any]:
+def selector(key: str) -> dict[str, Any]:
+    """It matches jobs whose header has `yes` under this key."""
     return {"conditions": [{"name": "asked", "key": key, "expect": "yes"}], "expression": "asked"}
 
 
-def _environment(name: str, value: str) -> Callable[[dict[str, Any]], Any]:
+def environment(name: str, value: str) -> Callable[[dict[str, Any]], Any]:
     """A decorator that sets a variable in each first container."""
 
     def decorate(body: dict[str, Any]) -> dict[str, Any]:

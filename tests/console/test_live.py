@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from tests.builders import taskset
 from tests.console.browser import Browser
+from tests.console.probes import FEED_REQUESTS
 from tests.console.scenario import Scenario
 from tests.installation import Installation
 from tests.waiting import wait_for
@@ -53,16 +58,60 @@ def test_an_absence_is_seen_and_made_up_for(admin: Browser, service: Installatio
     admin.errors()
 
 
-def test_one_tab_waits_for_all_and_a_hidden_one_for_nothing(admin: Browser, service: Installation) -> None:
-    admin.open("/jobs")
-    admin.find(".live-live")
-    first = admin.driver.current_window_handle
-    admin.driver.switch_to.new_window("window")
-    admin.driver.get(f"{admin.url}/jobs")
-    admin.find(".live-live")
+@contextmanager
+def windows(browser: Browser, count: int, path: str) -> Iterator[list[str]]:
+    """So many windows more at a path, each seen by somebody, and what they ask of the feed is counted; their handles."""
+    first = browser.driver.current_window_handle
+    # It is a window as well, and would wait for news.
+    browser.driver.get("about:blank")
+    found = []
     try:
-        held = admin.script("return navigator.locks.query().then(({ held, pending }) => [held.length, pending.length])")
-        assert held[0] == 1
+        for _ in range(count):
+            browser.driver.switch_to.new_window("window")
+            found.append(browser.driver.current_window_handle)
+            # It goes when the window is closed.
+            browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FEED_REQUESTS})
+            browser.open(path)
+            browser.find(".live-live")
+        yield found
     finally:
+        for handle in set(browser.driver.window_handles) - {first}:
+            browser.driver.switch_to.window(handle)
+            browser.driver.close()
+        browser.driver.switch_to.window(first)
+
+
+def in_each(browser: Browser, handles: list[str], script: str) -> list[Any]:
+    """What a script returns in each of these windows."""
+    found = []
+    for handle in handles:
+        browser.driver.switch_to.window(handle)
+        found.append(browser.script(script))
+    return found
+
+
+def waiting(browser: Browser, handles: list[str]) -> list[int]:
+    """How many requests of each of these windows wait for news."""
+    return in_each(browser, handles, "return feedRequests.waiting")
+
+
+def test_twenty_windows_share_one_request_and_each_shows_what_comes(admin: Browser, service: Installation) -> None:
+    with windows(admin, 20, "/jobs") as handles:
+        assert not any(in_each(admin, handles, "return document.hidden"))
+        wait_for(lambda: sum(waiting(admin, handles)) == 1, "one request that waits")
+        for name in ("seen-by-twenty", "seen-by-all-of-them"):
+            job = service.submit(taskset(), name=name)
+            for handle in handles:
+                admin.driver.switch_to.window(handle)
+                admin.find(f"a[href='/jobs/{job}']")
+        asked = in_each(admin, handles, "return feedRequests.asked")
+        assert sum(count > 0 for count in asked) == 1, asked
+        leading = next(handle for handle, count in zip(handles, asked, strict=True) if count)
+        admin.driver.switch_to.window(leading)
         admin.driver.close()
-        admin.driver.switch_to.window(first)
+        left = [handle for handle in handles if handle != leading]
+        wait_for(lambda: sum(waiting(admin, left)) == 1, "another window to wait for all")
+        job = service.submit(taskset(), name="seen-by-the-others")
+        for handle in left:
+            admin.driver.switch_to.window(handle)
+            admin.find(f"a[href='/jobs/{job}']")
