@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import jsonpatch
+import pytest
 import yaml
 
 from tests.builders import plugin, taskset
@@ -20,6 +21,52 @@ SCRIPT = """
 echo "$DATASET $HTTP_PROXY"
 """
 
+DOCUMENTS: list[Any] = [
+    {
+        "envFrom": [{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "b", "optional": True}}],
+        "empty": [{}, [], ""],
+    },
+    {
+        "terms": [{"matchExpressions": [{"key": "a", "values": ["b", [1, {"k": [2]}]]}]}],
+        "deep": [[["a\nb", ["q"]], {"m": {}}]],
+    },
+    {
+        "texts": [SCRIPT, "a\nb", "a\n\n", "  a\nb\n", "\n  a\nb", "a\r\nb", "a\tb"],
+        "in": [{"script": SCRIPT, "x": {"y": SCRIPT}}],
+    },
+    {
+        "words": [
+            "true",
+            "7",
+            "1e3",
+            "on",
+            "~",
+            "2026-01-01",
+            "12:30:45",
+            "1_000",
+            "0o17",
+            ".inf",
+            "=",
+            "- x",
+            "a: b",
+            "a #b",
+            "x:",
+        ]
+    },
+    {
+        "a: b": 1,
+        "- x": 2,
+        "7": 3,
+        "": 4,
+        "on": 5,
+        "pipeline/job-id": "j",
+        "none": None,
+        "no": False,
+        "n": 1.5,
+        "ü": 'it\'s "q"',
+    },
+]
+
 
 def shown(browser: Browser) -> Any:
     """The document on the page, read as the YAML that it looks like."""
@@ -27,7 +74,7 @@ def shown(browser: Browser) -> Any:
         "return [...document.querySelectorAll('.blame td.line > span')].map("
         "(one) => [parseFloat(one.style.paddingLeft || '0'), one.textContent])"
     )
-    return yaml.safe_load("\n".join(" " * round(depth) + text for depth, text in rows))
+    return yaml.safe_load("".join(f"{' ' * round(depth)}{text}\n" for depth, text in rows))
 
 
 def bound(body: dict[str, Any]) -> dict[str, Any]:
@@ -75,3 +122,15 @@ def test_the_slider_shows_what_each_change_made_up_to_what_was_launched(
         admin.find(".versions output", author)
         assert shown(admin) == version, author
     assert service.ask("GET", f"/v1/job/logs/{job}").text == "/data http://proxy:3128\n"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_any_document_is_shown_as_yaml(admin: Browser, document: Any) -> None:
+    script = """
+        const [given, done] = arguments;
+        const main = document.querySelector('script[type=module]').src;
+        import(main.replace('main.js', 'pages/job/authored.js')).then(({ authored, linesOf }) =>
+            done(linesOf(authored(given, 0)).map(({ depth, name, text }) => '  '.repeat(depth) + name + text)));
+    """
+    lines = admin.driver.execute_async_script(script, document)
+    assert yaml.safe_load("".join(f"{line}\n" for line in lines)) == document

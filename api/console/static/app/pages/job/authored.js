@@ -76,40 +76,50 @@ export function linesOf(node) {
   return lines;
 }
 
-/** @param {Node} node @param {string} path @param {number} depth @param {string} name what stands in front @param {Line[]} lines */
+/** @param {Node} node @param {string} path @param {number} depth @param {string} name dashes and a key @param {Line[]} lines */
 function write(node, path, depth, name, lines) {
-  /** @param {string} text @param {number} [author] */
-  const line = (text, author = node.author) => lines.push({ key: `${path} ${lines.length}`, depth, name, text, author });
-  if (node.kind === "value") return writeValue(node, path, depth, name, lines);
+  /** @param {string} text */
+  const line = (text) => lines.push({ key: `${path} ${lines.length}`, depth, name, text, author: node.author });
+  const inner = innerOf(depth, name);
+  if (node.kind === "value") return writeValue(node, path, depth, name, inner, lines);
   if (node.kind === "object" ? !node.entries.size : !node.items.length) return void line(node.kind === "object" ? "{}" : "[]");
-  // An element of a list begins on the line of its dash.
-  const inner = name === "" ? depth : depth + 1;
-  if (name !== "" && !name.endsWith("- ")) line("");
-  if (node.kind === "list") {
-    node.items.forEach((item, index) => write(item, `${path}/${index}`, name.endsWith("- ") && index === 0 ? depth : inner, name.endsWith("- ") && index === 0 ? `${name}- ` : "- ", lines));
-    return;
-  }
-  let first = name.endsWith("- ");
-  for (const [key, item] of node.entries) {
-    write(item, `${path}/${key}`, first ? depth : name.endsWith("- ") ? depth + 1 : inner, `${first ? name : ""}${key}: `, lines);
-    first = false;
-  }
+  if (name.endsWith(": ")) line("");
+  // What stands in a list begins on the line of its dash.
+  let begun = name.endsWith(": ") ? "" : name;
+  /** @param {string} key @param {Node} item @param {string} front */
+  const part = (key, item, front) => {
+    write(item, `${path}/${key}`, begun ? depth : inner, begun + front, lines);
+    begun = "";
+  };
+  if (node.kind === "list") node.items.forEach((item, index) => part(String(index), item, "- "));
+  else for (const [key, item] of node.entries) part(key, item, `${plainly(key)}: `);
 }
 
-const PLAIN = /^(?![-?:,[\]{}#&*!|>'"%@` ]|true$|false$|null$|yes$|no$|~$)[^\n]*[^\s:]$/;
+/** How deep the parts of what has this name stand. @param {number} depth @param {string} name */
+function innerOf(depth, name) {
+  const dashes = /^(?:- )*/.exec(name)?.[0].length ?? 0;
+  return depth + dashes / 2 + (name.endsWith(": ") ? 1 : 0);
+}
 
-/** @param {ValueNode} node @param {string} path @param {number} depth @param {string} name @param {Line[]} lines */
-function writeValue(node, path, depth, name, lines) {
+const PLAIN = /^(?![-?:,[\]{}#&*!|>'"%@`=. ]|(?:true|false|null|yes|no|on|off|~)$|(?=.*\d)[\d_:.,eTZ+-]+$)(?:[^\n\r\t]*[^\s:])$/i;
+
+/** A text as YAML has it on one line. @param {string} text */
+const plainly = (text) =>
+  PLAIN.test(text) && !text.includes(": ") && !text.includes(" #") && Number.isNaN(Number(text)) ? text : JSON.stringify(text);
+
+/** @param {ValueNode} node @param {string} path @param {number} depth @param {string} name @param {number} inner @param {Line[]} lines */
+function writeValue(node, path, depth, name, inner, lines) {
   const { value, parts, author } = node;
-  if (typeof value !== "string" || !value.includes("\n")) {
-    const quoted = typeof value === "string" && (!PLAIN.test(value) || value.includes(": ") || value.includes(" #") || !Number.isNaN(Number(value)));
-    lines.push({ key: `${path} ${lines.length}`, depth, name, text: typeof value === "string" && !quoted ? value : JSON.stringify(value), author });
+  if (typeof value !== "string" || !value.includes("\n") || value.includes("\r")) {
+    lines.push({ key: `${path} ${lines.length}`, depth, name, text: typeof value === "string" ? plainly(value) : JSON.stringify(value), author });
     return;
   }
-  lines.push({ key: `${path} ${lines.length}`, depth, name, text: value.endsWith("\n") ? "|" : "|-", author: (parts.at(-1) ?? node).author });
+  // The first line shows how far all are indented, unless it is indented itself; what stands behind says which newlines are at the end.
+  const begin = `|${/^\n* /.test(value) ? "2" : ""}${value.endsWith("\n\n") ? "+" : value.endsWith("\n") ? "" : "-"}`;
+  lines.push({ key: `${path} ${lines.length}`, depth, name, text: begin, author: (parts.at(-1) ?? node).author });
   let at = 0;
   for (const text of value.replace(/\n$/, "").split("\n")) {
-    lines.push({ key: `${path} ${lines.length}`, depth: depth + 1, name: "", text, author: authorAt(parts, at) });
+    lines.push({ key: `${path} ${lines.length}`, depth: inner, name: "", text, author: authorAt(parts, at) });
     at += text.length + 1;
   }
 }
