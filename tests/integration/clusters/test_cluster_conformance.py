@@ -510,7 +510,7 @@ def test_lines_of_several_containers_say_whose_they_are_live_and_after_the_end(c
         return [(line.source, line.text) for line in cluster.logs("job", LogQuery(index=1)) if line]
 
     expected = [("worker-1/prepare", "prepared"), ("worker-1/a", "one"), ("worker-1/b", "two")]
-    wait_for(lambda: len(lines()) == 3)
+    wait_for(lambda: len(texts(cluster, "job")) == 6)
     assert lines() == expected
     gone(cluster, "job")
     assert lines() == expected
