@@ -25,6 +25,7 @@ from pipeline_core.stages.decorate import recorded_change
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailEntry, TrailOutcome
 from pipeline_core.taskset import document as taskset
+from pipeline_core.taskset.change import TaskSetChange
 from pipeline_core.taskset.comparison import patch_between
 from pipeline_core.taskset.merge import decorated
 
@@ -90,7 +91,8 @@ def versions(
         made = answers(calls.get(stage, ()), order)
         try:
             if stage is Stage.DECORATE and present is not None:
-                found += (Version(document, stage, one) for document, one in with_each(present, made))
+                added = additions(present, made)
+                found += (Version(decorated(present, added[: n + 1]), stage, one) for n, one in enumerate(made))
             else:
                 found += (Version(jsonpatch.apply_patch(present or {}, one.patch or []), stage, one) for one in made)
         except (PipelineError, BadAnswer, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):
@@ -110,8 +112,6 @@ def answers(calls: Sequence[TrailEntry], order: Mapping[str, int]) -> list[Trail
     return list(latest.values())
 
 
-def with_each(base: Document, made: Sequence[TrailEntry]) -> list[tuple[Document, TrailEntry]]:
-    """The TaskSet with what the first decorator added, then also with what the second added, and so on; each with that
-    decorator's answer. Raises WrongParameter when the additions cannot be merged."""
-    changes = [(entry.plugin_key, recorded_change(base, entry)) for entry in made]
-    return [(decorated(base, changes[: count + 1]), entry) for count, entry in enumerate(made)]
+def additions(base: Document, made: Sequence[TrailEntry]) -> list[tuple[str, TaskSetChange]]:
+    """What each decorator added to the TaskSet `base`, by its key: `taskset.merge.decorated` merges them."""
+    return [(entry.plugin_key, recorded_change(base, entry)) for entry in made]

@@ -17,6 +17,7 @@ from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailEntry
 from pipeline_core.taskset import document
 from pipeline_core.taskset.masking import masked
+from pipeline_core.taskset.merge import decorated
 
 STAGES = (Stage.TRANSLATE, Stage.FACTORS, Stage.GATES, Stage.DECORATE, Stage.BIND)
 """The stages whose plugins are sent a packet."""
@@ -57,7 +58,6 @@ def translated(
 
 def _decorated(base: Mapping[str, Any], job_id: str, made: Sequence[TrailEntry]) -> Mapping[str, Any]:
     try:
-        versions = blame.with_each(base, made)
+        return decorated(base, blame.additions(base, made))
     except WrongParameter as error:
         raise NotFound(f'Job "{job_id}" was not bound: {error.message}') from error
-    return versions[-1][0] if versions else base
