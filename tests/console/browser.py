@@ -62,9 +62,18 @@ class Browser:
             const [css, text] = arguments;
             return [...document.querySelectorAll(css)].find((one) => one.textContent.includes(text)) ?? null;
         """
-        found = wait_for(lambda: self.script(script, css, text), f"{css} with the text {text!r}")
+        try:
+            found = wait_for(lambda: self.script(script, css, text), f"{css} with the text {text!r}")
+        except AssertionError as missing:
+            missing.add_note(self.seen())
+            raise
         assert isinstance(found, WebElement)
         return found
+
+    def seen(self) -> str:
+        """What the page shows now, and what the browser has complained of: why something was not found."""
+        shown = self.script("return document.body.innerText")
+        return f"{self.driver.current_url} shows:\n{shown}\nErrors: {self.errors()}"
 
     def wait_gone(self, css: str) -> None:
         """Wait until a selector finds nothing."""
