@@ -45,7 +45,7 @@ def flows(service: Installation) -> Flows:
         failFast=False,
     )
     wide = {f"part-{number}": ("echo", ["prepare"]) for number in range(998)}
-    _flow(service, "wide", {"prepare": ("sleep 600", []), **wide, "publish": ("echo", [*wide])})
+    _flow(service, "wide", {"prepare": ("sleep 86400", []), **wide, "publish": ("echo", [*wide])})
     _flow(
         service,
         "daily",

@@ -27,7 +27,7 @@ def test_filters_stand_in_the_address(admin: Browser, stories: Scenario) -> None
 
 
 def test_several_are_stopped_with_one_reason(admin: Browser, service: Installation, stories: Scenario) -> None:
-    jobs = [service.submit(taskset("sleep 600"), name=f"several-{number}") for number in range(3)]
+    jobs = [service.submit(taskset("sleep 86400"), name=f"several-{number}") for number in range(3)]
     for job in jobs:
         service.wait_state(job, "running")
     admin.open("/jobs?name=several-")

@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 
 def test_a_state_changes_in_place(admin: Browser, service: Installation, stories: Scenario) -> None:
-    job = service.submit(taskset("sleep 600"), name="changes-in-place")
+    job = service.submit(taskset("sleep 86400"), name="changes-in-place")
     service.wait_state(job, "running")
     admin.open("/jobs")
     link = f"a[href='/jobs/{job}']"
@@ -35,7 +35,7 @@ def test_a_new_job_comes_to_the_list(admin: Browser, service: Installation, stor
 
 
 def test_an_absence_is_seen_and_made_up_for(admin: Browser, service: Installation, stories: Scenario) -> None:
-    job = service.submit(taskset("sleep 600"), name="while-away")
+    job = service.submit(taskset("sleep 86400"), name="while-away")
     service.wait_state(job, "running")
     admin.open("/jobs")
     link = f"a[href='/jobs/{job}']"
