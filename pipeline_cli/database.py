@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 
 from pipeline_cli.exits import ServiceUnavailable
 from pipeline_core.database import migrate, revisions
@@ -29,10 +29,7 @@ def upgrade() -> None:
         if revisions.is_newer(migrate.revision_of(url)):
             return click.echo("The schema is that of a later version, and stays so.", err=True)
         migrate.upgrade(url)
-    except ArgumentError as error:
-        raise click.UsageError(
-            "PIPELINE_DATABASE_URL is not the URL of a database; it should look like "
-            "postgresql://user:password@127.0.0.1:5432/pipeline"
-        ) from error
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
     except DBAPIError as error:
         raise ServiceUnavailable(f"the database did not do it: {str(error.orig).strip()}") from error

@@ -17,7 +17,7 @@ from tests.waiting import CPUS
 
 ROOT = Path(__file__).parents[1]
 # Those that wait most come first: what is left at the end is short, and there is something to do beside the waiting.
-ORDER = ("chaos", "kubernetes", "bench", "integration", "unit")
+ORDER = ("chaos", "failover", "kubernetes", "bench", "integration", "unit")
 WAITING_PROCESSES = 2 * CPUS
 
 
@@ -57,7 +57,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.option.capture == "no" or (len(config.args) == 1 and ".py" in config.args[0]):
         return 0
     suites = {suite for words in config.args for suite in Path(words).parts}
-    return CPUS if suites & {"unit", "chaos"} else WAITING_PROCESSES
+    return CPUS if suites & {"unit", "chaos", "failover"} else WAITING_PROCESSES
 
 
 @pytest.hookimpl(trylast=True)

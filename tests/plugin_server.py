@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ class Call:
     headers: dict[str, str]
     body: Any
     raw: bytes = b""
+    at: float = field(default_factory=time.monotonic)
 
 
 @dataclass

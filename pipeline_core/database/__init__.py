@@ -1,7 +1,7 @@
 """PostgreSQL, the record of everything.
 
 - `engine`: the connections of a process, and transactions. An engine is made at its first use in a process, never before a
-  fork.
+  fork. `urls`: the parts of a database's URL.
 - `models`: the tables; `migrate` and `migrations`: bringing a database to their form; `revisions`: which form it has
 - `wakeups`: notes to publish a message after the commit; `log_lines`: notes to write a log line after it
 - `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `prepared`: statements that PostgreSQL

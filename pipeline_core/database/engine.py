@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -20,6 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline_core.database import log_lines, wakeups
 from pipeline_core.database.prepared import prepare_marked
+from pipeline_core.database.urls import connection_parameters
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
@@ -52,20 +53,23 @@ def engine() -> Engine:
 
 
 def make_engine(url: str, **options: Any) -> Engine:
-    """An engine with the service's connection settings."""
+    """An engine with the service's connection settings. Raises ConfigurationError when `url` is none."""
     engine = create_engine(
-        # SQLAlchemy takes a plain `postgresql://` for another driver.
-        make_url(url).set(drivername="postgresql+psycopg2"),
+        # SQLAlchemy's own form of a URL has no room for several hosts with ports.
+        "postgresql+psycopg2://",
         json_serializer=to_json,
         # Else the text of an error, which goes into the log, has the documents and secrets of the statement.
         hide_parameters=True,
         connect_args={
+            **connection_parameters(url),
             "connect_timeout": 3,
             "options": SESSION_OPTIONS,
             "application_name": "pipeline",
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
+            # Of a machine that has vanished with a statement, keepalives find nothing: the statement is sent again and again.
+            "tcp_user_timeout": 20_000,
         },
         **{
             # Few, and none is closed before its time: to open one costs more than a transaction.
@@ -79,6 +83,7 @@ def make_engine(url: str, **options: Any) -> Engine:
     )
     _ping_when_idle(engine)
     _hide_values(engine)
+    _leave_when_read_only(engine)
     prepare_marked(engine)
     return engine
 
@@ -92,6 +97,15 @@ def _hide_values(engine: Engine) -> None:
         if error is not None:
             original.args = (str(original).partition("\n")[0], *original.args[1:])
             error.args = (f"({type(original).__module__}.{type(original).__name__}) {original.args[0]}",)
+
+
+def _leave_when_read_only(engine: Engine) -> None:
+    """Take a server that has become read-only for one that is away: another is the primary now, or will be soon."""
+
+    @event.listens_for(engine, "handle_error")
+    def leave(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "pgcode", None) == _READ_ONLY:
+            context.is_disconnect = True
 
 
 def _ping_when_idle(engine: Engine) -> None:
@@ -179,6 +193,7 @@ def is_contention(error: DBAPIError) -> bool:
 
 
 _LOCK_TIMEOUT = "55P03"
+_READ_ONLY = "25006"
 
 
 def _code(error: DBAPIError) -> str:

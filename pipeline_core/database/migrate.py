@@ -43,7 +43,7 @@ def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> N
     engine = make_engine(url, pool_size=1)
     try:
         with engine.begin() as connection:
-            connection.execute(text("SET statement_timeout = 0"))
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
             lock(connection, Lock.MIGRATIONS)
             command.upgrade(_config(connection, later), revision)
     finally:

@@ -63,7 +63,9 @@ class DatabaseSettings:
     database_url: str = setting(
         url("postgresql", "postgresql+psycopg2"),
         "",
-        "PostgreSQL, as `postgresql://user:password@host:port/name`. `pipeline up` starts its own when this is empty.",
+        "PostgreSQL, as `postgresql://user:password@host:port/name`. It may name several hosts and have any parameter of "
+        "libpq: `postgresql://user:password@one:5432,two:5432/name?target_session_attrs=read-write` leads to the primary. "
+        "`pipeline up` starts its own when this is empty.",
         secret=True,
     )
     database_connections: int = setting(

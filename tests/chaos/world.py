@@ -64,15 +64,19 @@ class World:
         register("binder", _plugin("SchedulerBinder", serve("/binder", lambda packet: packet["job"])))
         register("hook", _plugin("LifeHook", serve("/hook", lambda _: "OK")))
 
-    def submit(self, name: str, *, seconds: float = 0, **header: Any) -> str:
-        """Submit a job that needs every stage; its replicas leave a line each, and run for so long."""
+    def body(self, name: str, *, seconds: float = 0, **header: Any) -> dict[str, Any]:
+        """The submission of a job that needs every stage; its replicas leave a line each, and run for so long."""
         roles = [
             role(each, container(f'echo {each} >> "{self.starts / name}"; exec sleep {seconds}')) for each in ROLES
         ]
         job = {"kind": "Training", "makes": taskset_of(*roles)}
+        return {"userID": "u1", "jobName": name, "jobKind": "Training", "header": header, "job": job}
+
+    def submit(self, name: str, *, seconds: float = 0, **header: Any) -> str:
+        """Submit a job, as `body` describes it."""
         # The same key, so that a submission whose answer was lost can be sent again.
         key = {"Idempotency-Key": name}
-        body = {"userID": "u1", "jobName": name, "jobKind": "Training", "header": header, "job": job}
+        body = self.body(name, seconds=seconds, **header)
 
         def submitted() -> str | None:
             with suppress(OSError):
@@ -241,9 +245,20 @@ def supervised(service: Installation) -> Iterator[None]:
 
 @contextmanager
 def a_world(
+    directory: Path, postgres_url: str, migrated_database: str, redis_url: str, **options: Any
+) -> Iterator[World]:
+    """A world on a database of its own; `options` are those of `a_world_on`."""
+    with (
+        fresh_database(postgres_url, template=migrated_database) as database_url,
+        a_world_on(directory, database_url, redis_url, **options) as world,
+    ):
+        yield world
+
+
+@contextmanager
+def a_world_on(
     directory: Path,
-    postgres_url: str,
-    migrated_database: str,
+    database_url: str,
     redis_url: str,
     *,
     prepare: Callable[[Installation], None] = lambda service: None,
@@ -251,12 +266,11 @@ def a_world(
 ) -> Iterator[World]:
     """An installation whose API runs already and that has all plugins; nothing else of it is started yet.
 
-    `prepare` may change its services before the first of them starts.
+    The database has all tables and no rows. `prepare` may change its services before the first of them starts.
     """
     starts = directory / "starts"
-    starts.mkdir()
+    starts.mkdir(parents=True)
     with (
-        fresh_database(postgres_url, template=migrated_database) as database_url,
         serving() as plugins,
         installed(directory, database_url, redis_url, **{**QUICK, **variables}) as service,
         supervised(service),

@@ -53,3 +53,16 @@ def test_a_connection_that_breaks_in_a_transaction_raises_unavailable(service_se
 
     with pytest.raises(Unavailable):
         interrupted()
+
+
+def test_a_server_that_has_become_read_only_is_left_for_another(service_settings: Settings) -> None:
+    def on_a_standby() -> None:
+        with transaction() as session:
+            session.execute(text("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"))
+        with transaction() as session:
+            session.execute(text("DELETE FROM leases"))
+
+    with pytest.raises(Unavailable):
+        on_a_standby()
+    with transaction() as session:
+        session.execute(text("DELETE FROM leases"))
