@@ -9,13 +9,12 @@ from scripts.benchmarks.stand import standing
 from scripts.benchmarks.stored import fill
 
 NAME = "launch_ms_20000_ended"
-ENDED = 20_000
 GOAL = 1.2
 
 
 def measure(scale: Scale) -> Result:
-    """Submit jobs one by one, each when the one before is in the cluster: first with none stored, then with ENDED of them."""
-    bare, took = (_launches(scale.samples, stored) for stored in (0, ENDED))
+    """Submit jobs one by one, each when the one before is in the cluster: with none stored, then with `scale.ended`."""
+    bare, took = (_launches(scale.samples, stored) for stored in (0, scale.ended))
     value, baseline = spread(took), spread(bare)
     return Result(
         name=NAME,

@@ -12,7 +12,8 @@ class Scale:
     `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
     a flow has `tasks`. `watched_jobs` of ten replicas each are in the cluster that is watched. `slow_jobs` pass a gate of
     `slow_seconds`. What runs idle is looked at `idle_after` seconds, `idle_for` seconds long.
-    Where the size of the tables matters, `stored` jobs are there before.
+    Where the size of the tables matters, `stored` jobs are there before, or `ended` ones. The runs of
+    `due_runs` flows are due together.
     """
 
     rounds: int
@@ -26,6 +27,8 @@ class Scale:
     idle_after: float
     idle_for: float
     stored: int
+    ended: int
+    due_runs: int
 
 
 FULL = Scale(
@@ -40,6 +43,8 @@ FULL = Scale(
     idle_after=3600.0,
     idle_for=300.0,
     stored=1_000_000,
+    ended=20_000,
+    due_runs=500,
 )
 QUICK = Scale(
     rounds=1,
@@ -53,4 +58,6 @@ QUICK = Scale(
     idle_after=0.5,
     idle_for=2.0,
     stored=20_000,
+    ended=500,
+    due_runs=20,
 )

@@ -17,10 +17,7 @@ from scripts.benchmarks.results import Result, percentile
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import Stand, standing, wait_for
 
-"""The variable that names the file with the seconds that the clock is put forward."""
-
 NAME = "schedule_minute_lag_seconds"
-FLOWS = 500
 MINUTES = 10
 """From one point to the next: where the machine is slow, nothing more becomes due meanwhile."""
 GOAL = 5.0
@@ -36,13 +33,13 @@ def measure(scale: Scale) -> Result:
         clock = Path(directory) / "clock"
         clock.write_text("0")
         os.environ[clock_file.VARIABLE] = stand.environment[clock_file.VARIABLE] = str(clock)
-        _add_flows()
+        _add_flows(scale.due_runs)
         bare = _bare()
         stand.start(*_workers(stand))
         stand.start_service(*stand.stage_workers, "beat")
         with closing(psycopg2.connect(stand.database_url)) as connection:
             connection.autocommit = True
-            rounds = [_minute(clock, connection.cursor()) for _ in range(scale.rounds + 1)][1:]
+            rounds = [_minute(clock, connection.cursor(), scale.due_runs) for _ in range(scale.rounds + 1)][1:]
     last = [max(lags) for lags in rounds]
     every = [lag for lags in rounds for lag in lags]
     return Result(
@@ -50,7 +47,7 @@ def measure(scale: Scale) -> Result:
         value=max(last),
         unit="s",
         baseline=bare,
-        goal=f"every run of {FLOWS} starts within {GOAL:g} s of its minute",
+        goal=f"every run of {scale.due_runs} starts within {GOAL:g} s of its minute",
         met=max(last) <= GOAL,
         samples=len(every),
         more={"p50": percentile(every, 50), "p99": percentile(every, 99), "rounds": last},
@@ -62,7 +59,7 @@ def _workers(stand: Stand) -> list[Service]:
     return [stand.like(name, name, words) for name in ("flows", "housekeeping")]
 
 
-def _add_flows() -> None:
+def _add_flows(count: int) -> None:
     from pipeline_core.common.clock import now
     from pipeline_core.common.ids import new_flow_id
     from pipeline_core.database import transaction
@@ -71,7 +68,7 @@ def _add_flows() -> None:
     from pipeline_core.flows.schedules.schedule_state import apply_definition
 
     with transaction() as session:
-        for number in range(FLOWS):
+        for number in range(count):
             pipeline = {"name": f"flow-{number}", "schedule_type": "crontab", "cron_time": f"*/{MINUTES} * * * *"}
             entry = {"pipeline": pipeline, "tasks": [_TASK]}
             definition, moment = parse_stored(entry), now()
@@ -113,8 +110,8 @@ def _bare() -> float:
     return took
 
 
-def _minute(clock: Path, cursor: psycopg2.extensions.cursor) -> list[float]:
-    """Let a minute come; how late each of its runs has started, in seconds."""
+def _minute(clock: Path, cursor: psycopg2.extensions.cursor, due: int) -> list[float]:
+    """Let a minute come; how late each of its `due` runs has started, in seconds."""
     present = datetime.now().astimezone() + timedelta(seconds=float(clock.read_text()))
     begun = present.replace(minute=present.minute // MINUTES * MINUTES, second=0, microsecond=0)
     minute = begun + timedelta(minutes=MINUTES)
@@ -128,7 +125,7 @@ def _minute(clock: Path, cursor: psycopg2.extensions.cursor) -> list[float]:
             "SELECT count(started_at) FROM runs WHERE trigger = 'schedule' AND execution_date = %s",
             (minute,),
         )
-        return cursor.fetchone() == (FLOWS,)
+        return cursor.fetchone() == (due,)
 
     wait_for(started, "the runs of a minute", every=0.1)
     cursor.execute(
