@@ -18,6 +18,7 @@ from psycopg2.extensions import cursor as Cursor
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import standing, wait_for
+from scripts.benchmarks.stored_runs import begin_run, store_flow
 
 NAME = "flow_task_overhead_ms"
 GOAL = 5.0
@@ -79,28 +80,9 @@ def _deep(tasks: int) -> dict[str, list[str]]:
 
 def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[str, float]:
     """Run a flow: the run's ID, and the seconds from its start to its end."""
-    from pipeline_core.common.clock import now
-    from pipeline_core.common.ids import new_flow_id
-    from pipeline_core.database import transaction
-    from pipeline_core.database.models import FlowRow
-    from pipeline_core.flows.runs import creation
-    from pipeline_core.flows.states import Trigger
-
-    moment = now()
-    flow = FlowRow(
-        id=new_flow_id(moment),
-        key=name,
-        document_key=name,
-        entry=_entry(name, dag),
-        creator="bench",
-        created_at=moment,
-        updated_at=moment,
-    )
-    with transaction() as session:
-        session.add(flow)
+    flow = store_flow(name, dag)
     started = time.perf_counter()
-    with transaction() as session:
-        run_id = creation.create(session, flow, trigger=Trigger.MANUAL, execution_date=moment, runner="bench")
+    run_id = begin_run(flow)
 
     def ended() -> bool:
         cursor.execute("SELECT state FROM runs WHERE id = %s AND finished_at IS NOT NULL", (run_id,))
@@ -109,21 +91,7 @@ def _run(cursor: Cursor, name: str, dag: Mapping[str, Sequence[str]]) -> tuple[s
             raise RuntimeError(f"the run of {name} has {row[0]}")
         return bool(row)
 
-    return str(run_id), wait_for(ended, "the run to end", every=POLL_SECONDS) - started
-
-
-def _entry(name: str, dag: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    return {
-        "pipeline": {
-            "name": name,
-            "parallelism": len(dag),
-            "dag_json": {task: {"upstream": list(before)} for task, before in dag.items()},
-        },
-        "tasks": [
-            {"name": task, "job_template": "customize", "args": {"images": "busybox", "command": "true"}}
-            for task in dag
-        ],
-    }
+    return run_id, wait_for(ended, "the run to end", every=POLL_SECONDS) - started
 
 
 def _a_job(cursor: Cursor, run_id: str) -> dict[str, Any]:

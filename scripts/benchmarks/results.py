@@ -18,6 +18,10 @@ PACKAGES = ("celery", "flask", "gunicorn", "huey", "kombu", "psycopg2-binary", "
 SYNCS = 50
 
 
+class Unmeasurable(Exception):
+    """This machine has not what a row needs; the message says what is missing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """`value` and `baseline` are in `unit`, `ratio` is the one by the other; `met` says whether that meets `goal`.

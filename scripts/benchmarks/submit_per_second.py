@@ -40,8 +40,8 @@ def measure(scale: Scale) -> Result:
         token = a_token()
         urls = (f"{stand.url}/v1/job", f"{listener.url}/v1/job")
         for url in urls:
-            _load(url, token, scale.seconds / 2)
-        rounds = [[_load(url, token, scale.seconds) for url in urls] for _ in range(scale.rounds)]
+            submit_over_http(url, token, scale.seconds / 2)
+        rounds = [[submit_over_http(url, token, scale.seconds) for url in urls] for _ in range(scale.rounds)]
     (rates, took), (bare_rates, bare_took) = (
         ([rate for rate, _ in loads], list(chain.from_iterable(took for _, took in loads)))
         for loads in zip(*rounds, strict=True)
@@ -67,7 +67,7 @@ def measure(scale: Scale) -> Result:
     )
 
 
-def _load(url: str, token: str, seconds: float) -> tuple[float, list[float]]:
+def submit_over_http(url: str, token: str, seconds: float) -> tuple[float, list[float]]:
     """Requests a second, and the milliseconds of each."""
     done = subprocess.run(
         [sys.executable, "-m", "scripts.benchmarks.load", url, token, str(CONNECTIONS), str(seconds)],

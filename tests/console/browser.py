@@ -6,24 +6,26 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.waiting import wait_for
 
-try:
+# Without the extra `test` these tests are skipped, with the reason; all others run.
+HAS_SELENIUM = find_spec("selenium") is not None
+if HAS_SELENIUM:
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.remote.webelement import WebElement
-except ImportError:
-    # Without the extra `test` these tests are skipped, with the reason; all others run.
+elif not TYPE_CHECKING:
     Keys = None
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = (
     "selenium is not installed: pip install '.[test]'"
-    if Keys is None
+    if not HAS_SELENIUM
     else ""
     if CHROMIUM and DRIVER
     else "no chromium, or no chromedriver: apt-get install chromium chromium-driver"
