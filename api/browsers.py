@@ -10,14 +10,21 @@ from pipeline_core.auth.browser_sessions import LONGEST
 from pipeline_core.errors import Forbidden
 
 COOKIE: Final = "pipeline_session"
+"""The name of the cookie at the port of the scheme; see `cookie_name`."""
 CSRF_HEADER: Final = "X-Pipeline-Console"
 """Each request of the console has it. Another site's page cannot set it: the browser would ask for permission first."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+def cookie_name() -> str:
+    """The cookie's name at the port that the request was made to: a host's cookies go to all of its ports."""
+    port = request.host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE
+
+
 def session_id() -> str:
     """The ID in the request's cookie; empty when there is none."""
-    return request.cookies.get(COOKIE, "")
+    return request.cookies.get(cookie_name(), "")
 
 
 def refuse_forged() -> None:
@@ -47,7 +54,7 @@ def refuse_cross_site() -> None:
 def set_session(response: Response, session_id: str) -> None:
     """Have the browser send this ID with its requests to this service, and to nobody else."""
     response.set_cookie(
-        COOKIE,
+        cookie_name(),
         session_id,
         max_age=LONGEST,
         path=request.root_path or "/",
@@ -60,5 +67,5 @@ def set_session(response: Response, session_id: str) -> None:
 def forget_session(response: Response) -> None:
     """Have the browser forget the ID."""
     response.delete_cookie(
-        COOKIE, path=request.root_path or "/", secure=request.is_secure, httponly=True, samesite="Strict"
+        cookie_name(), path=request.root_path or "/", secure=request.is_secure, httponly=True, samesite="Strict"
     )

@@ -16,31 +16,41 @@ from pipeline_core.clusters.logs import DISORDER
 
 MAX_BYTES = 1024 * 1024
 """How large a cursor may be when it is unpacked."""
+MAX_TEXT = 3500
+"""How long the text of a cursor may be: servers refuse requests whose first line has more than 4,094 characters."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class LogCursor:
-    """By the origin of lines, a time and how many lines since then were read; all before that time were."""
+    """By the origin of lines, a time in whole seconds and how many lines since then were read; all before that time were."""
 
     places: Mapping[str, tuple[datetime, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        packed = {origin: [(since - _EPOCH) // _MICROSECOND, count] for origin, (since, count) in self.places.items()}
-        raw = zlib.compress(json.dumps(packed, separators=(",", ":")).encode())
-        return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        """The text of the cursor; empty, which stands for the first line of all, where it would be too long for a request."""
+        origins = sorted(self.places)
+        seconds = [(self.places[origin][0] - _EPOCH) // _SECOND for origin in origins]
+        last = max(seconds, default=0)
+        # Columns of small numbers take half the room that pairs by origin would.
+        packed = [last, origins, [last - second for second in seconds], [self.places[origin][1] for origin in origins]]
+        raw = zlib.compress(json.dumps(packed, separators=(",", ":")).encode(), zlib.Z_BEST_COMPRESSION)
+        text = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        return text if len(text) <= MAX_TEXT else ""
 
     @classmethod
     def of(cls, text: str) -> LogCursor:
         """The cursor of a text. Raises ValueError for one that is none."""
+        if not text:
+            return cls()
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-            packed = json.loads(zlib.decompressobj().decompress(raw, MAX_BYTES))
+            last, origins, befores, counts = json.loads(zlib.decompressobj().decompress(raw, MAX_BYTES))
             return cls(
                 {
-                    str(origin): (_EPOCH + int(since) * _MICROSECOND, int(count))
-                    for origin, (since, count) in packed.items()
+                    str(origin): (_EPOCH + (int(last) - int(before)) * _SECOND, int(count))
+                    for origin, before, count in zip(origins, befores, counts, strict=True)
                 }
             )
         except (binascii.Error, zlib.error, AttributeError, TypeError, OverflowError, ValueError) as error:
@@ -49,7 +59,8 @@ class LogCursor:
 
 @dataclass(slots=True)
 class _Place:
-    """What was read of one origin lately: the times of the lines that are not older than the newest by more than DISORDER."""
+    """What was read of one origin lately: the times of the lines since the last whole second that is older than the newest line
+    by DISORDER."""
 
     newest: datetime
     times: deque[datetime] = field(default_factory=deque)
@@ -65,7 +76,7 @@ class _Place:
 
     @property
     def since(self) -> datetime:
-        return self.newest - DISORDER
+        return (self.newest - DISORDER).replace(microsecond=0)
 
     @property
     def count(self) -> int:

@@ -157,6 +157,16 @@ def test_what_came_after_the_last_cursor_and_lines_that_have_not_ended_come_agai
         assert admin.script("return askedForLogs") == ["?format=json", "?format=json&cursor=c1"]
 
 
+def test_after_an_empty_cursor_all_lines_come_again(admin: Browser, long_log: tuple[str, int]) -> None:
+    broken = [record("one"), {"cursor": "c1"}, record("two"), {"cursor": ""}, record("three")]
+    whole = [record("one"), record("two"), record("three"), {"cursor": ""}]
+    with probing(admin, logs_answered((broken, True), (whole, False))):
+        admin.open(f"/jobs/{long_log[0]}")
+        wait_for(lambda: admin.script("return askedForLogs.length") == 2, "the second request")
+        wait_for(lambda: admin.texts(".log-text") == ["one", "two", "three"], "all lines once")
+        assert admin.script("return askedForLogs") == ["?format=json", "?format=json"]
+
+
 def test_lines_begin_with_their_source_as_soon_as_there_are_two(admin: Browser, long_log: tuple[str, int]) -> None:
     records = [record("one"), record("two", source="worker-0/proxy"), {"cursor": "c1"}]
     with probing(admin, logs_answered((records, False))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from tests.console.browser import Browser, Keys
 from tests.console.scenario import Scenario
@@ -18,11 +19,12 @@ def test_signing_in_and_out_with_the_keyboard_alone(browser: Browser) -> None:
     browser.find("#token")
     browser.press("admin", Keys.ENTER)
     browser.find(".who", "admin")
-    assert browser.driver.get_cookie("pipeline_session")["httpOnly"]
+    cookie = f"pipeline_session_{urlsplit(browser.url).port}"
+    assert browser.driver.get_cookie(cookie)["httpOnly"]
     assert browser.script("return document.cookie") == ""
     browser.find("button", "Sign out").send_keys(Keys.ENTER)
     browser.find("#token")
-    assert browser.driver.get_cookie("pipeline_session") is None
+    assert browser.driver.get_cookie(cookie) is None
 
 
 def test_a_document_that_is_loaded_again_asks_for_nothing(admin: Browser) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.clusters.base import LogLine
-from pipeline_core.clusters.log_cursor import LogCursor, LogProgress
+from pipeline_core.clusters.log_cursor import MAX_TEXT, LogCursor, LogProgress
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -72,25 +72,36 @@ def test_a_line_that_is_open_comes_again_as_a_whole() -> None:
     assert again.is_new(LogLine(START, "a", "two", origin="a"))
 
 
+def places(replicas: int) -> dict[str, tuple[datetime, int]]:
+    return {f"0/worker-{n}-0.main": (START + timedelta(seconds=37 * n % 61), 37 * n % 90) for n in range(replicas)}
+
+
 def test_a_cursor_of_many_replicas_fits_into_a_request_line() -> None:
-    places = {f"0/worker-{n}-0.main": (START + timedelta(milliseconds=37 * n), n % 90) for n in range(200)}
-    assert len(str(LogCursor(places))) < 3500
-    assert LogCursor.of(str(LogCursor(places))).places == places
+    text = str(LogCursor(places(500)))
+    assert 0 < len(text) <= MAX_TEXT
+    assert LogCursor.of(text).places == places(500)
+
+
+def test_a_cursor_that_would_be_too_long_stands_for_the_first_line() -> None:
+    assert str(LogCursor(places(5000))) == ""
+    assert LogCursor.of("") == LogCursor()
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "x", "%", "é", "AAAA"),
+        *("x", "%", "é", "AAAA"),
         *(
             base64.urlsafe_b64encode(zlib.compress(raw)).decode()
             for raw in (
                 b"[]",
                 b"1",
                 b'{"a": 1}',
-                b'{"a": [1]}',
-                b'{"a": ["x", 1]}',
-                b'{"a": [1e400, 1]}',
+                b"[1, 2, 3, 4]",
+                b'[1, ["a"], [1]]',
+                b'[1, ["a"], [1], [1, 2]]',
+                b'[1, ["a"], ["x"], [1]]',
+                b'[1e400, ["a"], [1], [1]]',
                 b"{",
                 b" " * 9**7,
             )

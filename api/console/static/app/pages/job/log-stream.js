@@ -51,7 +51,7 @@ export class LogStream {
   }
 
   async read() {
-    const response = await ask("GET", this.path, { query: { ...this.query, cursor: this.transcript.start }, signal: this.abort.signal });
+    const response = await ask("GET", this.path, { query: { ...this.query, cursor: this.transcript.cursor }, signal: this.abort.signal });
     if (!response.ok) {
       const answer = await response.json().catch(() => ({}));
       throw new ApiError(response.status, answer.code ?? "", answer.msg ?? "");

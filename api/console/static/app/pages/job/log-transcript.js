@@ -3,9 +3,6 @@
 
 /** @typedef {{ cursor: string } | { source: string, text: string, open: boolean }} LogRecord */
 
-/** Servers refuse requests whose first line has more than 4,000 characters or so. */
-const LONGEST_CURSOR = 3000;
-
 /** Lines begin with their source as soon as there is more than one. A line is there once it has ended. */
 export class Transcript {
   constructor() {
@@ -13,6 +10,7 @@ export class Transcript {
     this.lines = [];
     /** Whether the last record was a cursor. */
     this.isAtCursor = false;
+    /** Where to go on after a break; empty: from the first line. */
     this.cursor = "";
     /** How many lines there were at the cursor. */
     this.reached = 0;
@@ -20,11 +18,6 @@ export class Transcript {
     this.isMerged = false;
     /** The pieces of lines that have not ended, by source. @type {Map<string, string[]>} */
     this.open = new Map();
-  }
-
-  /** Where to go on after a break; empty: from the first line. */
-  get start() {
-    return this.cursor.length > LONGEST_CURSOR ? "" : this.cursor;
   }
 
   /** @param {LogRecord} record */
@@ -46,9 +39,9 @@ export class Transcript {
     this.push(source, pieces ? pieces.join("") + text : text);
   }
 
-  /** Leave out what comes again when reading goes on from `start`: what came after the cursor, and lines that have not ended. */
+  /** Leave out what comes again when reading goes on from `cursor`: what came after the cursor, and lines that have not ended. */
   rewind() {
-    const kept = this.start ? this.reached : 0;
+    const kept = this.cursor ? this.reached : 0;
     if (kept < this.lines.length) this.lines = this.lines.slice(0, kept);
     this.open.clear();
   }
