@@ -42,6 +42,10 @@ COMMANDS = {
     "audit": Entry("pipeline_cli.operations:audit", "List who changed what, the newest first."),
     "secrets": Entry("pipeline_cli.operations:secrets", "Manage the keys of the secrets that the service stores."),
     "database": Entry("pipeline_cli.database:database", "Manage the service's database."),
+    "backup": Entry("pipeline_cli.backups:backup", "Write a backup of the service's database into a new file."),
+    "restore": Entry(
+        "pipeline_cli.backups:restore", "Restore a backup into an empty database, and upgrade its schema."
+    ),
     "up": Entry("pipeline_cli.up:up", "Run the whole service on this machine until Ctrl-C."),
     "api": Entry("pipeline_cli.processes:api", "Run the REST API."),
     "worker": Entry(

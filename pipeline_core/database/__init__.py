@@ -2,7 +2,8 @@
 
 - `engine`: the connections of a process, and transactions. An engine is made at its first use in a process, never before a
   fork. `urls`: the parts of a database's URL.
-- `models`: the tables; `migrate` and `migrations`: bringing a database to their form; `revisions`: which form it has
+- `models`: the tables; `migrate` and `migrations`: bringing a database to their form; `revisions`: which form it has;
+  `backups`: writing it to a file, and back
 - `wakeups`: notes to publish a message after the commit; `log_lines`: notes to write a log line after it
 - `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `prepared`: statements that PostgreSQL
   plans once for each session; `counting`: counting rows up to a limit

