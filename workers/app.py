@@ -22,10 +22,11 @@ from workers.names import FLOWS, HOOKS, TICK_SECONDS, TICKS, queues, stage_queue
 
 def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings."""
+    broker = transport.broker(settings.redis_url)
     return {
-        "broker_url": settings.redis_url,
-        "broker_transport": transport.NAME,
+        **broker,
         "broker_transport_options": {
+            **broker["broker_transport_options"],
             "global_keyprefix": settings.redis_prefix,
             "socket_keepalive": True,
             # Longer than any blocking read of the transport.

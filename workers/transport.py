@@ -18,11 +18,38 @@ from typing import Any
 
 import structlog
 from kombu.transport import redis
+from kombu.utils.url import as_url
+from redis.sentinel import Sentinel
+
+from pipeline_core.common.redis import sentinel_options
+from pipeline_core.settings.sentinel import SCHEME, SentinelUrl, is_sentinel
 
 log = structlog.get_logger(__name__)
 
 NAME = f"{__name__}:Transport"
 """What Celery's setting `broker_transport` names it by."""
+SENTINEL_NAME = f"{__name__}:SentinelTransport"
+"""The name of the transport that asks Sentinels for the primary."""
+SENTINEL_SECONDS = 1.0
+"""How long it waits for each of them."""
+
+
+def broker(url: str) -> dict[str, Any]:
+    """Celery's settings of the broker at the URL of `PIPELINE_REDIS_URL`; of the transport's options those that depend on it."""
+    if not is_sentinel(url):
+        return {"broker_url": url, "broker_transport": NAME, "broker_transport_options": {}}
+    found = SentinelUrl.parse(url)
+    host, port = found.sentinels[0]
+    return {
+        # One Sentinel only: from a list kombu would choose transports of its own.
+        "broker_url": as_url(SCHEME, host, port, found.username, found.password, str(found.database)),
+        "broker_transport": SENTINEL_NAME,
+        "broker_transport_options": {
+            "master_name": found.master,
+            "sentinels": found.sentinels,
+            "sentinel_kwargs": sentinel_options(found, SENTINEL_SECONDS),
+        },
+    }
 
 
 class Channel(redis.Channel):
@@ -76,6 +103,27 @@ class Transport(redis.Transport):
     def _deliver(self, message: Any, queue: str | None) -> None:
         self.delivered += 1
         super()._deliver(message if usable(message) else discarded(), queue)
+
+
+class SentinelChannel(Channel, redis.SentinelChannel):
+    """A channel to the primary that all the Sentinels of the option `sentinels` know, not only the one in the broker's URL."""
+
+    from_transport_options = (*redis.SentinelChannel.from_transport_options, "sentinels")
+
+    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
+        kombu: Any = self
+        parameters = kombu._connparams(asynchronous)
+        for name in ("host", "port"):
+            parameters.pop(name, None)
+        manager = Sentinel(kombu.sentinels, sentinel_kwargs=kombu.sentinel_kwargs, **parameters)
+        setattr(self, "_async_sentinel_manager" if asynchronous else "_sentinel_manager", manager)
+        return manager.master_for(kombu.master_name).connection_pool
+
+
+class SentinelTransport(Transport):
+    """The transport for a broker whose primary is found by Sentinels."""
+
+    Channel = SentinelChannel
 
 
 def usable(message: Any) -> bool:

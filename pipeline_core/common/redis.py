@@ -7,15 +7,18 @@ check `outage()` first, so that after one failure the others in the process do n
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import structlog
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
+from pipeline_core.settings.sentinel import SentinelUrl, is_sentinel
 
 log = structlog.get_logger(__name__)
 
@@ -28,15 +31,35 @@ PAUSE_SECONDS = 2.0
 
 
 def connect(url: str, seconds: float) -> Redis:
-    """A client with this time-out for connecting and for each answer; it retries once after a broken connection."""
-    return Redis.from_url(
-        url,
-        socket_timeout=seconds,
-        socket_connect_timeout=seconds,
-        retry=Retry(NoBackoff(), 1),
-        health_check_interval=25,
-        decode_responses=True,
-    )
+    """A client with this time-out for connecting and for each answer; it retries once after a broken connection.
+
+    With the URL of Sentinels it is a client of the primary, which it asks them for whenever it connects.
+    """
+    options: dict[str, Any] = {
+        "socket_timeout": seconds,
+        "socket_connect_timeout": seconds,
+        "retry": Retry(NoBackoff(), 1),
+        "health_check_interval": 25,
+        "decode_responses": True,
+    }
+    if not is_sentinel(url):
+        return Redis.from_url(url, **options)
+    found = SentinelUrl.parse(url)
+    account = {"username": found.username, "password": found.password, "db": found.database}
+    redis_py: Any = Sentinel
+    sentinels = redis_py(found.sentinels, sentinel_kwargs=sentinel_options(found, seconds), **account, **options)
+    client: Redis = sentinels.master_for(found.master)
+    return client
+
+
+def sentinel_options(url: SentinelUrl, seconds: float) -> dict[str, Any]:
+    """How to connect to the Sentinels: each is asked once, since the next may be alive, and redis-py would wait for this one."""
+    return {
+        "socket_timeout": seconds,
+        "socket_connect_timeout": seconds,
+        "password": url.sentinel_password,
+        "retry": Retry(NoBackoff(), 0),
+    }
 
 
 def _close(client: Redis | None) -> None:

@@ -2,7 +2,7 @@
 
 Each field of `Settings` is one variable: `PIPELINE_` and the field's name in capitals. Settings that belong together are a
 group: a class of their own, in the module of its subject (`service`, `jobs`, `flows`, `clusters`), which `Settings` inherits;
-`declaration` is how one is declared. `docs/configuration.md` is generated from
+`declaration` is how one is declared, `sentinel` a form of the URL of Redis. `docs/configuration.md` is generated from
 this package.
 """
 

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from environs import Env, EnvError
 
+from pipeline_core.settings.sentinel import SCHEME, SentinelUrl, is_sentinel
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
@@ -106,6 +108,17 @@ def url(*schemes: str) -> Parser:
 
     parse.__doc__ = f"a URL that begins with {begins}"
     return parse
+
+
+def redis_or_sentinels(env: Env, name: str) -> str:
+    """a URL that begins with `redis:`, `rediss:` or `sentinel:`"""
+    text = url("redis", "rediss", SCHEME)(env, name)
+    if is_sentinel(text):
+        try:
+            SentinelUrl.parse(text)
+        except ValueError as error:
+            raise EnvError(str(error)) from None
+    return str(text)
 
 
 def choice(*choices: str) -> Parser:

@@ -14,6 +14,7 @@ from pipeline_core.settings.declaration import (
     namespaces,
     number,
     path,
+    redis_or_sentinels,
     setting,
     url,
     words,
@@ -82,10 +83,11 @@ class RedisSettings:
     """Redis, which carries the messages between processes."""
 
     redis_url: str = setting(
-        url("redis", "rediss"),
+        redis_or_sentinels,
         "",
-        "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`; its `maxmemory-policy` must be "
-        "`noeviction`. `pipeline up` starts its own when this is empty.",
+        "Redis (or a server that speaks its protocol), as `redis://:password@host:port/0`, or its Sentinels, as "
+        "`sentinel://:password@one:26379,two:26379,three:26379/0?master=name` (`&sentinel_password=` if they want one); its "
+        "`maxmemory-policy` must be `noeviction`. `pipeline up` starts its own when this is empty.",
         secret=True,
     )
     redis_prefix: str = setting(named("any text"), "pipeline:", "What every key in Redis begins with.")

@@ -31,7 +31,8 @@ class Load:
     taken_at: list[float] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    killed_at: list[float] = field(default_factory=list)
+    killed_at: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -48,8 +49,12 @@ class Load:
 
     def kill(self, end: Callable[[], object]) -> None:
         """End a server by this function, and note the moment."""
-        self.killed_at.append(time.monotonic())
+        self.killed_at = time.monotonic()
         end()
+
+    def note(self, what: str) -> None:
+        """Record how long ago the server was killed."""
+        self.notes[what] = f"{time.monotonic() - self.killed_at:.1f}"
 
     def end(self) -> None:
         """Submit no more."""
@@ -115,10 +120,12 @@ def _report(world: World, load: Load, promise: str, record: Record) -> None:
     assert not lost
     hooks = world.plugins.calls_of("/hook")
     asked = [call for call in world.plugins.calls if call.path != "/hook"]
-    killed_at = load.killed_at[0]
+    killed_at = load.killed_at
     next_job = next(name for name, at in zip(load.names, load.taken_at, strict=True) if at > killed_at)
     first_event = next(call for call in hooks if call.body["id"] == world.jobs[next_job])
     record("promised", promise)
+    for what, seconds in load.notes.items():
+        record(what, seconds)
     record("jobs taken", len(world.jobs))
     record("requests refused, and sent again", dict(Counter(load.refused)) or 0)
     gaps = [later - earlier for earlier, later in pairwise(load.taken_at) if later > killed_at]

@@ -23,3 +23,4 @@ def test_a_standby_takes_over(tmp_path: Path, redis_url: str, record_property: R
             load.kill(primary.vanish)
             wait_for(lambda: load.refused, "a request to be refused")
             standby.promote()
+            load.note("seconds until it is promoted")

@@ -133,3 +133,16 @@ def test_kombu_finds_the_transport_by_its_name_whatever_the_scheme_of_the_url() 
     assert connection.get_transport_cls() is transport.Transport
     assert transport.Transport.Channel is transport.Channel
     assert AttributeError in transport.Transport.connection_errors
+
+
+def test_of_sentinels_the_url_names_one_and_the_options_all() -> None:
+    broker = transport.broker("sentinel://:p%40ss@one:1,two/3?master=main&sentinel_password=s")
+    options = broker["broker_transport_options"]
+    assert broker["broker_url"] == "sentinel://:p%40ss@one:1/3"
+    assert (options["master_name"], options["sentinels"]) == ("main", (("one", 1), ("two", 26379)))
+    assert options["sentinel_kwargs"]["password"] == "s"
+    with Connection(
+        broker["broker_url"], transport=broker["broker_transport"], transport_options=options
+    ) as connection:
+        assert connection.get_transport_cls() is transport.SentinelTransport
+        assert (connection.password, connection.virtual_host) == ("p@ss", "3")
