@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.manifests import KUSTOMIZE, Manifest, filled_in, of_kind, pod_of, rendered
 from tests.pages import Page
 
 PAGE = Page("kubernetes.md")
 OWN = "### With servers of your own"
-SCALING = "### More or fewer workers"
 
 
 def overlay(directory: Path, text: str) -> list[Manifest]:
@@ -37,22 +33,3 @@ def test_an_overlay_for_servers_of_one_s_own(tmp_path: Path) -> None:
         pod = pod_of(workload)
         images = {container["image"] for container in (*pod["containers"], *pod.get("initContainers", []))}
         assert images == {"registry.example.com/pipeline-service:0.1.0"}
-
-
-@pytest.fixture
-def patched(tmp_path: Path) -> Any:
-    def render(block: int) -> list[Manifest]:
-        text = PAGE.blocks(SCALING, "yaml")[block]
-        return overlay(tmp_path, f"resources: [../pipeline/docker/kustomize/base]\n{text}")
-
-    return render
-
-
-def test_the_autoscaler_can_make_room_for_keda(patched: Any) -> None:
-    assert of_kind(patched(1), "HorizontalPodAutoscaler") == []
-
-
-def test_the_autoscaler_can_look_at_what_waits(patched: Any) -> None:
-    (scaler,) = of_kind(patched(3), "HorizontalPodAutoscaler")
-    (metric,) = scaler["spec"]["metrics"]
-    assert metric["type"] == "External"
