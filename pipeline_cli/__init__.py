@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import click
 
+from pipeline_cli import version
 from pipeline_cli.group import Entry, LazyGroup
 
 COMMANDS = {
@@ -64,4 +65,11 @@ main = LazyGroup(
     epilog="The service is the one at PIPELINE_URL (http://127.0.0.1:8080); PIPELINE_TOKEN is the token or password.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-click.version_option(package_name="pipeline-service", prog_name="pipeline")(main)
+click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=version.show,
+    help="Show the version and the commit, and exit.",
+)(main)

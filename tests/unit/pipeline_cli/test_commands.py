@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,10 +91,6 @@ def test_exit_codes_never_change() -> None:
 @pytest.mark.parametrize("status", range(400, 600))
 def test_every_error_has_an_exit_code_of_the_service(status: int) -> None:
     assert Exit.REFUSED <= exit_for(status, "WRONG_PARAM") <= Exit.DENIED
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    assert CliRunner().invoke(main, ["--version"]).stdout == f"pipeline, version {version('pipeline-service')}\n"
 
 
 @pytest.mark.parametrize(
