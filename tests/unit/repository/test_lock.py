@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -45,7 +46,16 @@ def test_a_lock_pins_what_setup_cfg_asks_for(lock: str, extras: set[str] | None)
             assert requirement.specifier.contains(version), f"{lock} has {requirement.name} {version}: run scripts/lock"
 
 
-@pytest.mark.parametrize("lock", EXTRAS)
+def test_the_image_s_build_is_pinned_to_what_pyproject_toml_asks_for() -> None:
+    pins = locked("build.lock")
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for text in (*document["build-system"]["requires"], *document["dependency-groups"]["image"]):
+        requirement = Requirement(text)
+        (version,) = pins[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), f"build.lock has {requirement.name} {version}: run scripts/lock"
+
+
+@pytest.mark.parametrize("lock", [*EXTRAS, "build.lock"])
 def test_each_pin_has_hashes_and_no_line_names_a_registry(lock: str) -> None:
     text = (ROOT / "requirements" / lock).read_text()
     assert "://" not in text
@@ -73,7 +83,8 @@ def test_a_client_installs_no_server() -> None:
 
 
 def test_the_image_and_a_checkout_install_from_the_locks() -> None:
-    assert "--require-hashes --requirement requirements/server.lock" in (ROOT / "docker/Dockerfile").read_text()
+    dockerfile = (ROOT / "docker/Dockerfile").read_text()
+    assert re.findall(r"--require-hashes --requirement requirements/(\w+).lock", dockerfile) == ["build", "server"]
     assert '--require-hashes --requirement "$root/requirements/$1.lock"' in (ROOT / "scripts/lib.sh").read_text()
     for script, lock in {"demo": "demo", "test": "development"}.items():
         assert f"ensure_venv {lock}\n" in (ROOT / "scripts" / script).read_text()
