@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, render_template_string, request, url_for
 from werkzeug.exceptions import NotFound
 
-from api import browsers
+from api import browsers, envelope
 from api.console.assets import Asset, assets
 
 blueprint = Blueprint("console", __name__)
@@ -48,6 +48,17 @@ def document(page: str = "", rest: str = "") -> Response:
     # It names the files of this version, so that a browser asks for it each time.
     response.headers["Cache-Control"] = "no-cache"
     return _guarded(response)
+
+
+@blueprint.app_errorhandler(NotFound)
+def nothing(error: NotFound) -> Response:
+    """Whoever looks for a page that is not there, by a browser, is shown so by the console; others by the API's answer."""
+    wants_page = request.accept_mimetypes.best_match(("application/json", "text/html")) == "text/html"
+    if not wants_page or request.method != "GET" or request.path.startswith("/v1/"):
+        return envelope.failure(error)
+    response = document()
+    response.status_code = 404
+    return response
 
 
 @blueprint.get("/console/<digest>/<path:name>")

@@ -129,6 +129,12 @@ class RunDetail(RunSummary):
     """A run with its tasks."""
 
     tasks = fields.List(fields.Nested(TaskOfRun), required=True)
+    variables = fields.Dict(
+        keys=fields.String(),
+        values=fields.String(),
+        required=True,
+        metadata={"description": "The values of `global_env`, by name, that all its tasks share."},
+    )
 
 
 class Cell(Schema):

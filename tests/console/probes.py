@@ -38,6 +38,19 @@ FEED_REQUESTS = """{
 }"""
 """`feedRequests`: how many requests that wait for news this document has made, and how many of them have no answer yet."""
 
+_FIRST_ANSWERS = """{
+    const real = window.fetch.bind(window);
+    const answers = ANSWERS.values();
+    window.fetch = (input, init) => {
+        if (!String(input).includes(PATH)) return real(input, init);
+        const { value, done } = answers.next();
+        if (done) return real(input, init);
+        const [status, text] = value;
+        if (!status) return Promise.reject(new TypeError('Failed to fetch'));
+        return Promise.resolve(new Response(text, { status, headers: { 'Content-Type': 'application/json' } }));
+    };
+}"""
+
 _LOGS = """{
     window.askedForLogs = [];
     const real = window.fetch.bind(window);
@@ -82,6 +95,11 @@ _LONG_LOG = """
     yield { pieces: pieces(), breaks: false };
 """
 _PIECE = 64 * 1024
+
+
+def first_answers(path: str, *answers: tuple[int, str]) -> str:
+    """The first requests whose path has this in it are answered by these statuses and texts; status 0: nobody answers."""
+    return _FIRST_ANSWERS.replace("PATH", json.dumps(path)).replace("ANSWERS", json.dumps(answers))
 
 
 def logs_answered(*answers: tuple[Sequence[Mapping[str, Any]], bool]) -> str:

@@ -89,6 +89,7 @@ def detail(session: Session, run_id: str, actor: Actor) -> dict[str, Any]:
     attempts = _attempts(session, run_id)
     return {
         **_summary(run),
+        "variables": definition.global_values,
         "tasks": [
             {
                 **_task(task, _shell_command(session, task.job_id) if debugging else ""),

@@ -27,6 +27,18 @@ export class ApiError extends Error {
   }
 }
 
+/** No answer, too many requests, and a service that is away or overloaded. */
+const PASSING = new Set([0, 429, 502, 503, 504]);
+const ASK_AGAIN_MS = 2000;
+
+/** Whether asking again may help. @param {ApiError} error */
+export const mayPass = (error) => PASSING.has(error.status);
+
+/** Call a function in a while, unless that was aborted meanwhile. @param {() => unknown} act @param {AbortSignal} signal */
+export function inAWhile(act, signal) {
+  setTimeout(() => signal.aborted || act(), ASK_AGAIN_MS);
+}
+
 /** @param {unknown} error */
 export const wasAborted = (error) => error instanceof DOMException && error.name === "AbortError";
 
@@ -79,7 +91,12 @@ export async function ask(method, path, { body, query, signal: abort } = {}) {
  */
 export async function call(method, path, options) {
   const response = await ask(method, path, options);
-  const answer = await response.json().catch(() => ({}));
+  const answer = await response.json().catch((error) => {
+    if (wasAborted(error)) throw error;
+    // What was cut off is no answer; a proxy's refusal is no JSON.
+    if (response.ok) throw new ApiError(0, "", "");
+    return {};
+  });
   if (!response.ok) throw new ApiError(response.status, answer.code ?? "", answer.msg ?? response.statusText, answer.errors);
   return { payload: answer.payload, headers: response.headers };
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // What every module draws with. Nothing here takes HTML as a text: whatever is shown is a text node or an attribute.
 import { Fragment, h, render } from "../vendor/preact.js";
-import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
+import { useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 import { batch, computed, effect, signal, useComputed, useSignal, useSignalEffect } from "../vendor/signals.js";
 import htm from "../vendor/htm.js";
 
@@ -18,6 +18,7 @@ export {
   signal,
   useComputed,
   useEffect,
+  useErrorBoundary,
   useId,
   useLayoutEffect,
   useMemo,

@@ -33,10 +33,21 @@ export const PAGES = [
 
 /** The page that a path is of, with the parameters in it. @param {string} path */
 export function find(path) {
+  try {
+    return match(path);
+  } catch (error) {
+    // A part of the path that is no percent encoding.
+    if (error instanceof URIError) return null;
+    throw error;
+  }
+}
+
+/** @param {string} path */
+function match(path) {
   for (const page of PAGES) {
-    const match = page.path.exec(path);
-    if (match) {
-      const values = Object.entries(match.groups ?? {}).map(([name, value]) => [name, decodeURIComponent(value)]);
+    const found = page.path.exec(path);
+    if (found) {
+      const values = Object.entries(found.groups ?? {}).map(([name, value]) => [name, decodeURIComponent(value)]);
       return { page, parameters: Object.fromEntries(values) };
     }
   }

@@ -1,14 +1,14 @@
 // @ts-check
 // What a page reads of the API, and reads anew when an event concerns it. The old value stays until the new one is there.
 import { signal, useEffect, useMemo } from "./lib.js";
-import { ApiError, wasAborted } from "./client.js";
+import { ApiError, mayPass } from "./client.js";
 import { onEvents, renewed } from "./live.js";
 
 /** @typedef {import("./live.js").FeedEvent} FeedEvent */
 
 /** How soon something is read again after an event. */
 const SOON_MS = 200;
-/** While events keep coming, it is read no more often than this. */
+/** While events keep coming, or reading fails, it is read no more often than this. */
 const EVERY_MS = 2000;
 
 /**
@@ -42,6 +42,12 @@ export function useResource(load, keys, concerns) {
   return resource;
 }
 
+/** An answer that has another form than the page expects. @param {unknown} thrown */
+function unforeseen(thrown) {
+  reportError(thrown);
+  return new ApiError(-1, "", String(thrown));
+}
+
 /** @template T */
 class Reader {
   /** @param {(abort: AbortSignal) => Promise<T>} load */
@@ -67,18 +73,19 @@ class Reader {
     }
     const abort = (this.reading = new AbortController());
     this.readAt = Date.now();
+    this.again = false;
     try {
       const data = await this.load(abort.signal);
       if (!abort.signal.aborted) this.state.value = { data, error: null, loading: false };
-    } catch (error) {
-      if (abort.signal.aborted || wasAborted(error)) return;
-      if (!(error instanceof ApiError)) throw error;
+    } catch (thrown) {
+      if (abort.signal.aborted) return;
+      const error = thrown instanceof ApiError ? thrown : unforeseen(thrown);
       this.state.value = { ...this.state.peek(), error, loading: false };
+      this.again ||= mayPass(error);
     } finally {
-      this.reading = null;
+      if (this.reading === abort) this.reading = null;
     }
-    if (this.again) this.later();
-    this.again = false;
+    if (this.again && !abort.signal.aborted) this.later();
   }
 
   /** Read soon, once for all that happens meanwhile. A hidden tab reads when it is shown again. */

@@ -9,6 +9,12 @@ from flask.testing import FlaskClient
 from api.console.assets import FOLDER, assets
 from api.console.pages import PAGES
 
+BROWSER = (
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,"
+    "application/signed-exchange;v=b3;q=0.7"
+)
+"""What browsers ask for when somebody opens an address."""
+
 
 @pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/j01kb5gqz5sk4q7r3f0m7h2k9xz", "/flows/a/b"])
 def test_each_page_is_the_same_document(client: FlaskClient, path: str) -> None:
@@ -35,6 +41,13 @@ def test_behind_a_proxys_prefix_all_paths_are_below_it(client: FlaskClient) -> N
     text = client.get("/", environ_overrides={"SCRIPT_NAME": "/pipeline"}).text
     assert 'data-root="/pipeline"' in text
     assert all(path.startswith("/pipeline/console/") for path in re.findall(r'(?:src|href)="([^"]+)"', text))
+
+
+def test_the_session_of_another_port_is_another(client: FlaskClient) -> None:
+    client.set_cookie("pipeline_session_8080", "some ID")
+    for host, signed_in in {"localhost:8080": True, "localhost:8081": False, "localhost": False}.items():
+        text = client.get("/", headers={"Host": host}).text
+        assert ("data-signed-in" in text) is signed_in, host
 
 
 def test_the_document_says_whether_the_browser_has_a_session(client: FlaskClient) -> None:
@@ -71,6 +84,15 @@ def test_nothing_else_is_served(client: FlaskClient, path: str) -> None:
     answer = client.get(path.format(digest=assets().digest))
     assert answer.status_code == 404
     assert answer.mimetype == "application/json"
+
+
+def test_a_browser_is_shown_by_a_page_that_there_is_none(client: FlaskClient) -> None:
+    for path, is_page in {"/jbos": True, "/jbos/j1": True, "/v1/jbos": False, "/console/x/app/main.js": True}.items():
+        answer = client.get(path, headers={"Accept": BROWSER})
+        assert answer.status_code == 404
+        assert answer.mimetype == ("text/html" if is_page else "application/json"), path
+    assert client.post("/jbos", headers={"Accept": BROWSER}).mimetype == "application/json"
+    assert client.get("/jbos", headers={"Accept": "*/*"}).mimetype == "application/json"
 
 
 def test_the_paths_of_pages_are_those_that_the_console_knows() -> None:

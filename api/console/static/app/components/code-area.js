@@ -1,6 +1,7 @@
 // @ts-check
 // A text with numbered lines, of which some are marked with what is wrong there. Tab leaves it, as from any other field.
 import { html, useEffect, useLayoutEffect, useRef } from "../lib.js";
+import { chooseLine } from "./text-field.js";
 
 /** @typedef {{ line: number, path: string, text: string }} Mark line: from 1 */
 
@@ -21,11 +22,7 @@ export function CodeArea({ id, label, value, onInput, marks, readOnly = false, j
     const field = area.current;
     if (!jump || !field) return;
     const before = field.value.split("\n").slice(0, jump.line - 1);
-    const start = before.reduce((sum, line) => sum + line.length + 1, 0);
-    const end = field.value.indexOf("\n", start);
-    field.focus();
-    field.setSelectionRange(start, end < 0 ? field.value.length : end);
-    field.scrollTop = (jump.line - 5) * (field.scrollHeight / Math.max(1, lines));
+    chooseLine(field, before.reduce((sum, line) => sum + line.length + 1, 0));
   }, [jump]);
   const height = Math.min(Math.max(lines + 1, 12), 36);
   return html`<div class="code" style=${{ height: `${height * 20 + 18}px` }}>

@@ -6,7 +6,7 @@
 /** @typedef {{ nodes: Node[], layers: string[][], members: Map<string, string[]>, holder: Map<string, string> }} Grouped */
 
 /** What a group is, if its members differ: the first of these that one of them is. */
-const RANK = ["failed", "suspended", "running", "upstream_failed", "stopped", "waiting", "skipped", "succeeded"];
+const RANK = ["failed", "suspended", "running", "upstream_failed", "not_run", "stopped", "waiting", "skipped", "succeeded"];
 
 /** How many nodes to ask a layout for: of more tasks than can be looked at, the few that say how the flow is built. @param {number} tasks */
 export const mostOf = (tasks) => (tasks > 1500 ? 150 : 1500);

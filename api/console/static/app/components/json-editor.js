@@ -4,6 +4,7 @@
 import { html, useEffect, useId, useRef } from "../lib.js";
 import { lineAt, offsetOf } from "../json-lines.js";
 import { t } from "../messages.js";
+import { chooseLine } from "./text-field.js";
 
 const PAUSE_MS = 400;
 
@@ -35,13 +36,7 @@ export function JsonEditor({ label, text, rows = 24, faults = [], onPause }) {
 
   /** @param {string} path */
   function show(path) {
-    const input = field.current;
-    if (!input) return;
-    const from = offsetOf(input.value, path);
-    const end = input.value.indexOf("\n", from);
-    input.focus();
-    input.setSelectionRange(from, end < 0 ? input.value.length : end);
-    input.scrollTop = (lineAt(input.value, from) - 4) * (input.scrollHeight / Math.max(1, input.value.split("\n").length));
+    if (field.current) chooseLine(field.current, offsetOf(field.current.value, path));
   }
 
   const now = field.current?.value ?? text;

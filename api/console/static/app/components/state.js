@@ -5,7 +5,7 @@ import { t } from "../messages.js";
 
 /** @typedef {"waiting" | "suspended" | "running" | "succeeded" | "failed" | "stopped"} State */
 
-/** States that runs and tasks have besides. @typedef {"skipped" | "upstream_failed" | "blocked" | "expired"} FlowState */
+/** States that runs and tasks have besides. @typedef {"skipped" | "upstream_failed" | "not_run" | "blocked" | "expired"} FlowState */
 
 /** @type {Record<State | FlowState, string>} */
 const SHAPES = {
@@ -17,6 +17,7 @@ const SHAPES = {
   stopped: "M3.8 3.8h8.4v8.4H3.8Z",
   skipped: "M3 3.5 8.5 8 3 12.5M11.5 3.5v9",
   upstream_failed: "M2.5 8h6m2-3.5 3 7m0-7-3 7",
+  not_run: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11ZM4.2 11.8l7.6-7.6",
   blocked: "M4 7.5h8v6H4ZM5.8 7.5V5.2a2.2 2.2 0 0 1 4.4 0v2.3",
   expired: "M4 2.5h8L4 13.5h8Z",
 };

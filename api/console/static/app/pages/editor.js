@@ -1,7 +1,7 @@
 // @ts-check
 // A flow's document: what is wrong stands at its line while it is written, and beside it how the tasks are connected.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { ApiError, get, post, put, wasAborted } from "../client.js";
+import { ApiError, get, inAWhile, mayPass, post, put } from "../client.js";
 import { lineAt, offsets, steps } from "../json-lines.js";
 import { go, href, query } from "../router.js";
 import { may } from "../session.js";
@@ -132,24 +132,24 @@ function useCheck(text, read, onError) {
   const first = useRef(true);
   useEffect(() => {
     if (read.error || !may("write_job")) return;
-    let over = false;
-    const timer = setTimeout(
-      async () => {
-        try {
-          const check = await post(`/v1/flows/check?most=${mostOf(read.value?.tasks?.length ?? 0)}`, read.value);
-          if (over) return;
-          setFound({ check, text });
-          onError(null);
-        } catch (failure) {
-          if (wasAborted(failure) || over) return;
-          if (!(failure instanceof ApiError)) throw failure;
-          onError(failure);
-        }
-      },
-      first.current ? 0 : PAUSE_MS,
-    );
+    const over = new AbortController();
+    const { signal } = over;
+    async function ask() {
+      try {
+        const check = await post(`/v1/flows/check?most=${mostOf(read.value?.tasks?.length ?? 0)}`, read.value);
+        if (signal.aborted) return;
+        setFound({ check, text });
+        onError(null);
+      } catch (failure) {
+        if (signal.aborted) return;
+        if (!(failure instanceof ApiError)) throw failure;
+        onError(failure);
+        if (mayPass(failure)) inAWhile(ask, signal);
+      }
+    }
+    const timer = setTimeout(ask, first.current ? 0 : PAUSE_MS);
     first.current = false;
-    return () => ((over = true), clearTimeout(timer));
+    return () => (over.abort(), clearTimeout(timer));
   }, [text]);
   return { check: found.check, checked: found.text === text };
 }

@@ -15,13 +15,16 @@ import { Task } from "./run/task.js";
 import { TaskList } from "./run/tasks.js";
 import { Timeline } from "./run/timeline.js";
 import { Verdict } from "./run/verdict.js";
+import { shown } from "./run/why.js";
 import { t } from "./run/messages.js";
 
 // The logs are those of the job's page.
 await Promise.all([style("flows.css"), style("job.css")]);
 
-/** @typedef {import("../../../types/openapi").components["schemas"]["RunDetail"]} Run */
-/** @typedef {import("../../../types/openapi").components["schemas"]["TaskOfRun"]} RunTask */
+/** @typedef {import("../../../types/openapi").components["schemas"]["RunDetail"]} StoredRun */
+/** @typedef {import("../../../types/openapi").components["schemas"]["TaskOfRun"]} StoredTask */
+/** @typedef {Omit<StoredRun, "tasks"> & { tasks: RunTask[] }} Run */
+/** @typedef {Omit<StoredTask, "state"> & { state: StoredTask["state"] | "not_run" }} RunTask */
 /** @typedef {import("../../../types/openapi").components["schemas"]["FlowLayout"]} Layout */
 /** @typedef {Map<string, string[]>} Upstream the tasks that each task waits for, by name */
 
@@ -32,7 +35,7 @@ export function Page({ id }) {
   const of = encodeURIComponent(id);
   /** @param {import("../live.js").FeedEvent} event */
   const concerns = (event) => event.runID === id && event.kind === "run";
-  const detail = useResource(/** @returns {Promise<Run>} */ (signal) => get(`/v1/runs/${of}`, { signal }), [id], concerns);
+  const detail = useResource((signal) => readRun(of, signal), [id], concerns);
   const { data, error } = detail.state.value;
   const flow = data?.flow;
   const upstream = useMemo(() => new Map((data?.tasks ?? []).map((one) => [one.name, one.upstream])), [data]);
@@ -60,6 +63,12 @@ export function Page({ id }) {
       ${task && html`<${Task} key=${task.name} run=${data} task=${task} upstream=${upstream} onChoose=${choose} onChange=${detail.reload} />`}
     </div>
   `;
+}
+
+/** @param {string} of @param {AbortSignal} signal @returns {Promise<Run>} */
+async function readRun(of, signal) {
+  const run = await get(`/v1/runs/${of}`, { signal });
+  return { ...run, tasks: run.tasks.map(shown) };
 }
 
 /** @param {{ run: Run, chosen: string, onChoose: (name: string) => void }} props */

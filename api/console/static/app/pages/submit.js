@@ -1,7 +1,7 @@
 // @ts-check
 // Submitting a job: what it would meet, with the truth table of every selector, before it is sent.
 import { html, useEffect, useState } from "../lib.js";
-import { ApiError, call, post, wasAborted } from "../client.js";
+import { ApiError, call, inAWhile, mayPass, post, wasAborted } from "../client.js";
 import { go, href } from "../router.js";
 import { may, self } from "../session.js";
 import { style } from "../styles.js";
@@ -59,6 +59,7 @@ export function Page() {
       if (!(refusal instanceof ApiError)) throw refusal;
       setPlan(null);
       setFaults(ownFaults(faultsOf(refusal), whole));
+      if (mayPass(refusal)) inAWhile(() => explain(signal), signal);
     }
   }
 

@@ -14,6 +14,8 @@ import { t } from "./messages.js";
 /** @typedef {import("../run.js").Run} Run */
 /** @typedef {"retry" | "stop" | "dismiss" | "remove"} Action */
 
+/** So many variables are open at first. */
+const FEW = 4;
 const ENDED = new Set(["succeeded", "failed", "stopped", "expired"]);
 
 /** What can be done with a run. @param {Run} run @returns {Action[]} */
@@ -54,6 +56,7 @@ export function Head({ run, onChange }) {
           ${run.startAt && html`<span class="number">${t(run.finishedAt ? "took" : "since", { time: between(run.startAt, run.finishedAt) })}</span>`}
           ${!run.startAt && !run.finishedAt && html`<span class="number">${t("waitsSince", { time: between(run.createdAt) })}</span>`}
         </p>
+        <${Variables} values=${run.variables} />
       </div>
       <span class="big-state"><${StateMark} state=${run.state} /></span>
       <div class="actions">
@@ -66,4 +69,14 @@ export function Head({ run, onChange }) {
     ${action === "stop" && html`<${ReasonDialog} title=${t("stopTitle")} confirm=${t("stop")} danger act=${(/** @type {string} */ reason) => put(`${path}/stop`, { reason })} onClose=${done} />`}
     ${action && action !== "stop" && html`<${ConfirmDialog} title=${t(`${action}Title`)} confirm=${t(action)} danger=${action === "remove"} act=${acts[action]} onClose=${done} />`}
   `;
+}
+
+/** What all its tasks share. @param {{ values: Record<string, string> }} props */
+function Variables({ values }) {
+  const names = Object.keys(values);
+  if (!names.length) return null;
+  return html`<details class="run-variables" open=${names.length <= FEW}>
+    <summary>${t("variables")} <span class="count">${names.length}</span></summary>
+    <dl class="facts-list">${names.map((name) => html`<div key=${name}><dt><code>${name}</code></dt><dd><code class="output">${values[name]}</code></dd></div>`)}</dl>
+  </details>`;
 }

@@ -12,7 +12,7 @@ import { t } from "./messages.js";
 
 const SHOWN = 5;
 const DONE = new Set(["succeeded", "skipped"]);
-export const TASK_STATES = ["failed", "suspended", "running", "waiting", "stopped", "upstream_failed", "succeeded", "skipped"];
+export const TASK_STATES = ["failed", "suspended", "running", "waiting", "stopped", "upstream_failed", "not_run", "succeeded", "skipped"];
 
 /** The failed tasks, by when they failed. @param {Run} run @returns {RunTask[]} */
 export const failures = (run) =>

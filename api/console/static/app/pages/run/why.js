@@ -12,6 +12,13 @@ export function list(names) {
 }
 
 /**
+ * A task as the page shows it: where others failed, or the run was stopped, before it had a job, it was not run.
+ *
+ * @param {import("../run.js").RunTask} task @returns {import("../run.js").RunTask}
+ */
+export const shown = (task) => (task.state === "stopped" && !task.attempts.length ? { ...task, state: "not_run" } : task);
+
+/**
  * @param {import("../run.js").RunTask} task
  * @param {import("../run.js").Run} run
  * @param {import("../run.js").Upstream} upstream
@@ -20,6 +27,10 @@ export function list(names) {
 export function why(task, run, upstream, states) {
   const open = (upstream.get(task.name) ?? []).filter((name) => !DONE.has(states.get(name) ?? ""));
   if (task.state === "upstream_failed" && open.length) return t("notRun", { names: list(open) });
+  if (task.state === "not_run" && run.state !== "stopped") {
+    const failed = run.tasks.filter(({ state }) => state === "failed").map(({ name }) => name);
+    if (failed.length) return t("notRunAfter", { names: list(failed) });
+  }
   if (task.reason || task.state !== "waiting" || task.jobID) return task.reason;
   if (run.state === "waiting" || run.state === "blocked") return t("waitsRun");
   return open.length ? t("waitsFor", { names: list(open) }) : t("waitsPlace");
