@@ -1,7 +1,7 @@
 """What if: which of the stored jobs a feature would take part in if it were registered as given, beside the one that is.
 
-Jobs are matched by their stored headers, with the matchers that the stages use. `tally` counts and does no I/O; `stored_jobs`
-reads.
+PostgreSQL groups the jobs by what of their headers the selectors look at, so that each group is matched once, with the matchers
+that the stages use. `tally` counts and does no I/O; `stored_jobs` reads.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from itertools import islice
 from typing import Any
 
-from sqlalchemy import Text, cast, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Date, Label, Text, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
@@ -37,22 +37,31 @@ EXAMPLES = 20
 """How many gained and lost jobs are named, the latest first."""
 MOST_GROUPS = 100
 """How many kinds and users are counted by name, those with the most jobs."""
-_COLUMNS: tuple[Any, ...] = (Job.id, Job.user_id, Job.kind, Job.created_at, cast(JobDocument.header, Text))
 _PAGE = 1000
-_REMEMBERED = 10_000
-_TURN = 100
-"""So many jobs are matched before other threads of the process get their turn: about half a millisecond."""
+_TURN = 50
+"""So many groups are matched before other threads of the process get their turn: about half a millisecond."""
+_PRESETS: Mapping[str, InstrumentedAttribute[str]] = {
+    "userID": Job.user_id,
+    "jobKind": Job.kind,
+    "jobName": Job.name,
+    "jobID": Job.id,
+}
+"""The fields of headers that the service writes itself, and the columns that have them too."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredJob:
-    """What of a stored job is matched and counted. `header` has the presets."""
+class JobGroup:
+    """So many (`count`) stored jobs of one user, kind and day that have in common what the selectors look at, which `header` has.
 
-    id: str
+    `latest` are the IDs of the last EXAMPLES of them, the latest first.
+    """
+
     user_id: str
     kind: str
     day: date
     header: Mapping[str, Any]
+    count: int
+    latest: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -87,14 +96,13 @@ class PluginTally:
     lost: list[str] = field(default_factory=list)
     _jobs: Counter[tuple[date, str, str, bool, bool]] = field(default_factory=Counter)
 
-    def add(self, job: StoredJob, *, before: bool, after: bool) -> None:
-        """Count a job that the registered selector matches or not (`before`), and the new one (`after`)."""
+    def add(self, jobs: JobGroup, *, before: bool, after: bool) -> None:
+        """Count jobs that the registered selector matches or not (`before`), and the new one (`after`)."""
         if after or before:
-            self._jobs[job.day, job.kind, job.user_id, before, after] += 1
+            self._jobs[jobs.day, jobs.kind, jobs.user_id, before, after] += jobs.count
         if after is not before:
             examples = self.gained if after else self.lost
-            if len(examples) < EXAMPLES:
-                examples.append(job.id)
+            examples[:] = sorted([*examples, *jobs.latest], reverse=True)[:EXAMPLES]
 
     def to_json(self) -> dict[str, Any]:
         whole = Change()
@@ -114,26 +122,6 @@ class PluginTally:
             "gainedJobs": self.gained,
             "lostJobs": self.lost,
         }
-
-
-class _Verdicts:
-    """What a matcher decides, remembered by the texts that it looks at: most jobs differ in others."""
-
-    def __init__(self, matcher: Matcher | None) -> None:
-        self._matcher = matcher
-        self._known: dict[tuple[str, ...], bool] = {}
-
-    def of(self, header: Mapping[str, Any]) -> bool:
-        """Whether it matches a job with this header; not, if there is no matcher."""
-        if self._matcher is None:
-            return False
-        texts = self._matcher.texts(header)
-        found = self._known.get(texts)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[texts] = self._matcher.matches(header)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,49 +159,73 @@ def what_if(
     with transaction() as session:
         plugins = _plugins(session, definition)
         header = _header(session, job_id, actor) if job_id else None
-    jobs = stored_jobs(JobFilter(start_at=start_at, end_at=end_at), actor)
+    chosen = JobFilter(start_at=start_at, end_at=end_at)
     if not _one_at_a_time().acquire(blocking=False):
         raise Unavailable("This process looks through the stored jobs for somebody else; try again.", retry_after=5)
     try:
-        count = tally(plugins, islice(jobs, MOST_JOBS))
+        with transaction() as session:
+            count = tally(plugins, stored_jobs(session, fields_of(plugins), chosen, actor))
+            complete = count < MOST_JOBS or not _more(session, chosen, actor)
     finally:
         _one_at_a_time().release()
     explained = {} if header is None else {one.type: one.after.explain(header) for one in plugins if one.after}
-    return WhatIf(count, next(jobs, None) is None, plugins, explained)
+    return WhatIf(count, complete, plugins, explained)
 
 
-def tally(plugins: Sequence[PluginTally], jobs: Iterable[StoredJob]) -> int:
+def fields_of(plugins: Sequence[PluginTally]) -> frozenset[str]:
+    """The fields of headers that the selectors of plugins look at, the registered ones included."""
+    matchers = (matcher for plugin in plugins for matcher in (plugin.before, plugin.after) if matcher)
+    return frozenset().union(*(matcher.fields for matcher in matchers))
+
+
+def tally(plugins: Sequence[PluginTally], groups: Iterable[JobGroup]) -> int:
     """Count all jobs for all plugins. Returns how many jobs there were."""
-    verdicts: dict[Any, _Verdicts] = {}
-    pairs = [
-        tuple(verdicts.setdefault(_rule(matcher), _Verdicts(matcher)) for matcher in (plugin.before, plugin.after))
-        for plugin in plugins
-    ]
+    matchers = {_rule(matcher): matcher for plugin in plugins for matcher in (plugin.before, plugin.after)}
     count = 0
-    for count, job in enumerate(jobs, 1):
-        decided = {each: each.of(job.header) for each in verdicts.values()}
-        for plugin, (before, after) in zip(plugins, pairs, strict=True):
-            plugin.add(job, before=decided[before], after=decided[after])
-        if count % _TURN == 0:
+    for number, group in enumerate(groups, 1):
+        decided = {rule: matcher is not None and matcher.matches(group.header) for rule, matcher in matchers.items()}
+        for plugin in plugins:
+            plugin.add(group, before=decided[_rule(plugin.before)], after=decided[_rule(plugin.after)])
+        count += group.count
+        if number % _TURN == 0:
             # Lets another thread have the interpreter, which otherwise waits for its switch interval each time.
             time.sleep(0)
     return count
 
 
-def stored_jobs(chosen: JobFilter, actor: Actor) -> Iterator[StoredJob]:
-    """The jobs that the actor may see, the latest first; no transaction is open meanwhile."""
-    after: str | None = None
-    while True:
-        with transaction() as session:
-            query = queries.matching(select(*_COLUMNS), chosen, actor).join(JobDocument, JobDocument.job_id == Job.id)
-            if after is not None:
-                query = query.where(Job.id < after)
-            rows = session.execute(query.order_by(Job.id.desc()).limit(_PAGE)).all()
-        for job_id, user_id, kind, created_at, header in rows:
-            yield StoredJob(job_id, user_id, kind, created_at.date(), json.loads(header))
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1].id
+def stored_jobs(session: Session, fields: Collection[str], chosen: JobFilter, actor: Actor) -> Iterator[JobGroup]:
+    """The latest MOST_JOBS jobs that the actor may see, in groups whose headers have these fields in common."""
+    presets = [name for name in _PRESETS if name in fields]
+    others = sorted(fields - _PRESETS.keys())
+    # As text, since values of the type json cannot be compared.
+    texts = [cast(JobDocument.header[name], Text) for name in others]
+    columns: list[Label[Any]] = [
+        column.label(f"column{number}")
+        for number, column in enumerate(
+            [Job.user_id, Job.kind, cast(Job.created_at, Date), *(_PRESETS[name] for name in presets), *texts]
+        )
+    ]
+    latest = queries.matching(select(Job.id, *columns), chosen, actor)
+    if others:
+        latest = latest.join(JobDocument, JobDocument.job_id == Job.id)
+    jobs = latest.order_by(Job.id.desc()).limit(MOST_JOBS).subquery()
+    common = [jobs.c[column.name] for column in columns]
+    ids = func.array_agg(aggregate_order_by(jobs.c.id, jobs.c.id.desc()), type_=ARRAY(Text))
+    query = select(*common, func.count(), ids[1:EXAMPLES]).group_by(*common)
+    for user_id, kind, day, *values, count, examples in session.execute(query, execution_options={"yield_per": _PAGE}):
+        header = dict(zip(presets, values, strict=False))
+        header.update(
+            (name, json.loads(text))
+            for name, text in zip(others, values[len(presets) :], strict=True)
+            if text is not None
+        )
+        yield JobGroup(user_id, kind, day, header, count, examples)
+
+
+def _more(session: Session, chosen: JobFilter, actor: Actor) -> bool:
+    """Whether there are more than MOST_JOBS."""
+    beyond = queries.matching(select(Job.id), chosen, actor).order_by(Job.id.desc()).offset(MOST_JOBS).limit(1)
+    return session.scalar(beyond) is not None
 
 
 @part

@@ -77,9 +77,10 @@ class Matcher:
         self._tree = tree
         self._tests = tests
 
-    def texts(self, header: Header) -> tuple[str, ...]:
-        """The texts that the conditions look at: `matches` decides the same for headers that have the same ones."""
-        return tuple([test.read(header) for test in self._tests.values()])
+    @property
+    def fields(self) -> frozenset[str]:
+        """The top-level fields of a header that it reads: `matches` decides the same for headers that have the same ones."""
+        return frozenset(name for test in self._tests.values() for name in (test.key, test.key.partition(".")[0]))
 
     def matches(self, header: Header) -> bool:
         """Whether the selector matches a job with this header. Evaluates only conditions that decide the result."""

@@ -19,8 +19,8 @@ def feature(selector: Any = None, name: str = "quota", *types: str) -> dict[str,
     return {"name": name, "author": "tests", "plugins": plugins, "jobSelector": selector}
 
 
-def submit(admin: Any, user: str) -> str:
-    job = {"userID": user, "jobName": "mnist", "jobKind": "TaskSet", "job": taskset()}
+def submit(admin: Any, user: str, name: str = "mnist", **header: Any) -> str:
+    job = {"userID": user, "jobName": name, "jobKind": "TaskSet", "job": taskset(), "header": header}
     return str(admin.payload("POST", "/v1/job", json=job)["jobID"])
 
 
@@ -62,6 +62,27 @@ def test_a_span_of_time_bounds_the_jobs_and_more_than_the_limit_are_said(
     found = asked(admin, feature())
     assert (found["jobs"], found["complete"]) == (3, False)
     assert found["plugins"][0]["gainedJobs"] == ids[:1:-1], "the latest"
+
+
+def test_selectors_look_at_stored_headers_as_at_those_of_new_jobs(admin: Any) -> None:
+    dotted = submit(admin, "ada", **{"labels.team": "vision"})
+    nested = submit(admin, "ada", labels={"team": "vision", "other": 1})
+    nested_null = submit(admin, "ada", labels={"team": None})
+    number = submit(admin, "ada", "n\u00e9\U0001f680", labels={"team": 1.50}, note="\u0001")
+    none = submit(admin, "ada", labels=["team"])
+    for expect, ids in (
+        ("vision", [nested, dotted]),
+        ("/^$/", [none, nested_null]),
+        ("1.5", [number]),
+        (".+", [number, nested, dotted]),
+    ):
+        condition = {"name": "team", "key": "labels.team", "expect": expect}
+        found = asked(admin, feature({"conditions": [condition], "expression": "team && jobName && jobID"}))
+        assert found["plugins"][0]["gainedJobs"] == sorted(ids, reverse=True), expect
+    named = asked(
+        admin, feature({"conditions": [{"name": "id", "key": "jobID", "expect": nested}], "expression": "id"})
+    )
+    assert named["plugins"][0]["gainedJobs"] == [nested]
 
 
 def test_an_own_only_token_learns_of_its_own_jobs_alone(admin: Any, bearer: Callable[..., Any]) -> None:
