@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,15 @@ import click
 from pipeline_cli.checking import report, rules
 from pipeline_cli.checking.exchange import Caller
 from pipeline_cli.checking.packets import Document, is_taskset
+from pipeline_cli.endpoint import with_caller
 from pipeline_cli.exits import BadFile, Exit
 from pipeline_core.errors import WrongParameter
-from pipeline_core.plugins import network
-from pipeline_core.plugins.packet import Endpoint, check_secret
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.taskset import schema
 
 
 @click.command()
-@click.argument("url", metavar="URL")
-@click.option(
-    "--type", "kind", type=click.Choice([*map(str, PluginType)]), required=True, help="The type of the plugin."
-)
-@click.option(
-    "--signing-secret", envvar="PLUGIN_SIGNING_SECRET", default="", help="Sign requests, as the feature would."
-)
-@click.option(
-    "--authorization", envvar="PLUGIN_AUTHORIZATION", default="", help="Send this header, as the feature would."
-)
+@with_caller("check")
 @click.option(
     "--packet",
     "files",
@@ -38,36 +27,20 @@ from pipeline_core.taskset import schema
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Send the packet in this file; all others are made of the first. Repeatable.",
 )
-@click.option("--timeout", type=click.FloatRange(0.1, 300), default=10, show_default=True, help="Seconds for one call.")
-@click.option("--limit", type=click.FloatRange(1), default=300, show_default=True, help="Seconds for the whole check.")
 @click.option("--pid", type=click.IntRange(min=1), help="The plugin's process: it is stopped at the end, by SIGTERM.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write what was found as JUnit XML.")
-def check(
-    url: str,
-    kind: str,
-    signing_secret: str,
-    authorization: str,
-    files: tuple[Path, ...],
-    timeout: float,
-    limit: float,
-    pid: int | None,
-    as_json: bool,
-    junit: Path | None,
-) -> None:
+def check(caller: Caller, files: tuple[Path, ...], pid: int | None, as_json: bool, junit: Path | None) -> None:
     """Check a running plugin as the service would call it.
 
     It is asked right packets of many kinds, and what a hostile network sends. Ends with 0 if all holds, and with 1 if not.
     """
-    plugin_type = PluginType(kind)
-    _check_arguments(url, signing_secret)
+    plugin_type, url = caller.endpoint.type, caller.endpoint.address
     sent = {path.name: _packet(path, plugin_type) for path in files}
     if plugin_type is PluginType.TEMPLATE_TRANSLATOR and not sent:
         raise click.UsageError("give --packet with a job of the kind that this translator translates")
-    endpoint = Endpoint(f"{plugin_type}.check.check", plugin_type, url, authorization, signing_secret)
-    target = rules.Target(Caller(endpoint, timeout, time.monotonic() + limit), sent, pid)
     findings = []
-    for finding in rules.run(target):
+    for finding in rules.run(rules.Target(caller, sent, pid)):
         findings.append(finding)
         if not as_json:
             for line in report.lines(finding):
@@ -79,15 +52,6 @@ def check(
     if junit:
         _write(junit, report.junit(url, plugin_type, findings))
     raise click.exceptions.Exit(Exit.OK if rules.passed(findings) else Exit.JOB_NOT_SUCCEEDED)
-
-
-def _check_arguments(url: str, secret: str) -> None:
-    try:
-        network.check_address(url)
-        if secret:
-            check_secret(secret, "--signing-secret")
-    except WrongParameter as error:
-        raise click.UsageError(error.message) from error
 
 
 def _packet(path: Path, plugin_type: PluginType) -> Document:

@@ -30,11 +30,15 @@ plugin = LazyGroup(
     entries={
         "new": Entry("pipeline_cli.new:new", "Write a new plugin into the directory NAME."),
         "check": Entry("pipeline_cli.check:check", "Check a running plugin as the service would call it."),
+        "try": Entry(
+            "pipeline_cli.try_plugin:try_plugin",
+            "Send a running plugin the packets of past jobs, and compare its answers with what was decided then.",
+        ),
         "packet": Entry("pipeline_cli.plugins:packet", "Print the packet that a job's plugins of one stage were sent."),
         "show": Entry("pipeline_cli.plugins:show", "Show a plugin with the state of its circuit and its last calls."),
         "order": Entry("pipeline_cli.plugins:order", "Let a plugin run before another one of its type."),
     },
-    help="Write, check and show plugins, and change their order.",
+    help="Write, check, try and show plugins, and change their order.",
 )
 
 show = show_command(

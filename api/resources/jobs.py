@@ -11,11 +11,23 @@ from api.idempotency import KEY_HEADER, repeatable
 from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import jobs as forms
+from api.schemas import packets as packet_forms
 from api.schemas.plan import JobPlan, StoredJobPlan
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.errors import WrongParameter
-from pipeline_core.jobs import blame, control, detail, explanation, packets, queries, submission, trail, views
+from pipeline_core.jobs import (
+    blame,
+    control,
+    detail,
+    explanation,
+    packets,
+    past_packets,
+    queries,
+    submission,
+    trail,
+    views,
+)
 from pipeline_core.jobs.queries import JobFilter
 from pipeline_core.stages.names import Stage
 from pipeline_core.validation.texts import shown
@@ -226,7 +238,7 @@ def job_count(call: Call) -> Any:
     "GET",
     "/packet/<job_id>",
     needs=Privilege.READ_JOB,
-    query=forms.PacketOf,
+    query=packet_forms.PacketOf,
     payload={"type": "object"},
 )
 def job_packet(call: Call, job_id: str) -> Any:
@@ -236,6 +248,25 @@ def job_packet(call: Call, job_id: str) -> Any:
     """
     with transaction() as session:
         return packets.packet(session, job_id, Stage(call.query["stage"]), call.actor)
+
+
+@blueprint.operation(
+    "GET",
+    "/packets",
+    needs=Privilege.READ_JOB,
+    query=packet_forms.PastPacketsOf,
+    payload=packet_forms.PastPackets,
+)
+def job_packets(call: Call) -> Any:
+    """The packets that the plugins of a stage were sent for past jobs, and what these plugins answered; a page of them
+
+    Only of jobs for which a plugin of the stage answered. Values of environment variables whose names look secret are masked.
+    """
+    query = dict(call.query)
+    stage, plugin, cursor = Stage(query.pop("stage")), query.pop("plugin"), query.pop("cursor", None)
+    with transaction() as session:
+        found = past_packets.page(session, stage, _filter(query), call.actor, plugin_key=plugin, cursor=cursor)
+    return {"jobs": found.jobs, "cursor": found.cursor}
 
 
 @blueprint.operation(

@@ -23,7 +23,6 @@ from pipeline_core.clusters.log_cursor import LogCursor
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
-from pipeline_core.jobs import packets
 from pipeline_core.jobs.submission import Submission
 from pipeline_core.plugins.types import Resumer
 from pipeline_core.settings import settings
@@ -48,27 +47,22 @@ def _gate() -> fields.String:
     return fields.String(required=True, allow_none=True, metadata={"description": "A gate's key."})
 
 
-class JobFilters(Query):
-    """Which jobs."""
+class JobConditions(Query):
+    """Which jobs, wherever they are among their stages."""
 
     userID = CommaSeparated(metadata={"description": "Users, separated by commas."})
     kind = CommaSeparated(metadata={"description": "Kinds, separated by commas."})
     state = States(metadata={"description": "States, separated by commas; any case, aliases such as `completed` too."})
-    stage = CommaSeparated(tuple(Stage), metadata={"description": "Stages, separated by commas."})
     suspendedBy = CommaSeparated(metadata={"description": "Keys of the gates that suspended, separated by commas."})
     name = fields.String(validate=validate.Length(1, 255), metadata={"description": "Prefix of the job's name."})
     startAt = UnixSeconds(metadata={"description": "Submitted at this unix second or later."})
     endAt = UnixSeconds(metadata={"description": "Submitted at this unix second or before."})
 
 
-class PacketOf(Query):
-    """Whose packet."""
+class JobFilters(JobConditions):
+    """Which jobs."""
 
-    stage = fields.String(
-        required=True,
-        validate=validate.OneOf([*map(str, packets.STAGES)], error="It must be one of: {choices}."),
-        metadata={"description": "The stage whose plugins are sent the packet."},
-    )
+    stage = CommaSeparated(tuple(Stage), metadata={"description": "Stages, separated by commas."})
 
 
 class JobList(JobFilters):

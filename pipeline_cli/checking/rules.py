@@ -17,13 +17,11 @@ import psutil
 
 from pipeline_cli.checking import packets
 from pipeline_cli.checking.exchange import Caller, Exchange, ExchangeFailed, OutOfTime
+from pipeline_cli.checking.meaning import value
 from pipeline_cli.checking.packets import JOB_ID, Document
 from pipeline_core.common.clock import now
-from pipeline_core.plugins import answers
-from pipeline_core.plugins.client import check_status
 from pipeline_core.plugins.errors import AnswerTooLarge, BadAnswer, CallFailed, JobRejected
 from pipeline_core.plugins.types import PluginType
-from pipeline_core.stages import reading
 from pipeline_core.taskset.additive import NotAdditive
 from pipeline_core.taskset.pod_policy import PodPolicyError
 
@@ -80,28 +78,9 @@ class Target:
     def packet(self) -> Document:
         return next(iter(self.sent.values()), None) or packets.built_in(self.type)
 
-    def read(self, packet: Document, body: bytes) -> Any:
-        """What the plugin's answer means to the service. Raises BadAnswer."""
-        match self.type:
-            case PluginType.TEMPLATE_TRANSLATOR:
-                return reading.translation(body, JOB_ID, "default")
-            case PluginType.FACTOR_GENERATOR:
-                return answers.factors(body)
-            case PluginType.ACCESS_GATE:
-                return answers.gate(body)
-            case PluginType.TEMPLATE_DECORATOR:
-                return reading.decoration(packet["job"], body)
-            case PluginType.SCHEDULER_BINDER:
-                return reading.binding(packet["job"], body)
-            case PluginType.LIFE_HOOK:
-                return answers.acknowledgement(body)
-
     def value(self, packet: Document, exchange: Exchange) -> Any:
         """What the answer means. Raises CallFailed, as the service would have it."""
-        if exchange.error or exchange.response is None:
-            raise exchange.error or BadAnswer("there is no answer")
-        check_status(exchange.response, self.caller.endpoint)
-        return self.read(packet, exchange.response.body)
+        return value(self.caller.endpoint, packet, exchange, JOB_ID, "default")
 
     def right(self, packet: Document, exchange: Exchange) -> Any:
         """What the answer means. Raises Broken if it is not right."""

@@ -11,7 +11,8 @@ Read in this order:
   their outputs and metrics; `cleanup` deletes what is left of a job in the cluster.
 - `queries`, `search`, `detail`, `trail`, `logs` and `views` read jobs for the API; `feed` and `feed_tail` the feed of events,
   to which `feed_changes` adds moves between stages. `explanation` says which plugins a job would call, `what_if` which stored
-  jobs a feature would take part in, `blame` which plugin added what, `packets` what a stage's plugins were sent.
+  jobs a feature would take part in, `blame` which plugin added what, `packets` what a stage's plugins were sent,
+  and `past_packets` that of many jobs with what was answered.
 
 For use from outside: `submission` and `control` (API, flows), `claims`, `leases`, `cursor`, `trials` and
 `cleanup.delete_late_launch` (stage tasks), `rollup` (watcher), `results` (flows), `feed_tail` (the API's server too), `sweep`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -23,23 +24,42 @@ STAGES = (Stage.TRANSLATE, Stage.FACTORS, Stage.GATES, Stage.DECORATE, Stage.BIN
 """The stages whose plugins are sent a packet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A packet as it was sent, secrets included."""
+
+    factors: Mapping[str, Any]
+    header: Mapping[str, Any]
+    job: Mapping[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        """The packet with masked values of variables whose names look secret."""
+        return {"factors": self.factors, "header": masked(self.header), "job": masked(self.job)}
+
+
 def packet(session: Session, job_id: str, stage: Stage, actor: Actor) -> dict[str, Any]:
     """What the plugins of the stage are sent for this job; values of variables whose names look secret are masked.
 
     Raises NotFound for a job that is not there, or that has not come so far.
     """
     job = visible(session, job_id, actor, Job.kind, Job.namespace)
+    return sent(session, job_id, job.kind, job.namespace, stage, blame.positions(session)).shown()
+
+
+def sent(session: Session, job_id: str, kind: str, namespace: str, stage: Stage, order: Mapping[str, int]) -> Sent:
+    """What the plugins of the stage are sent for this job; `order` are the `blame.positions` of plugins.
+
+    Raises NotFound for a job that has not come so far.
+    """
     documents = session.scalars(select(JobDocument).where(JobDocument.job_id == job_id)).one()
     early = stage in (Stage.TRANSLATE, Stage.FACTORS)
-    if stage is Stage.TRANSLATE:
-        sent: Mapping[str, Any] = documents.submitted
-    else:
-        order = blame.positions(session)
+    job: Mapping[str, Any] = documents.submitted
+    if stage is not Stage.TRANSLATE:
         translations = blame.answers(trail_rows.read(session, job_id, Stage.TRANSLATE), order)
-        sent = translated(documents.submitted, job.kind, job.namespace, job_id, translations)
+        job = translated(job, kind, namespace, job_id, translations)
         if stage is Stage.BIND:
-            sent = _decorated(sent, job_id, blame.answers(trail_rows.read(session, job_id, Stage.DECORATE), order))
-    return {"factors": {} if early else documents.factors, "header": masked(documents.header), "job": masked(sent)}
+            job = _decorated(job, job_id, blame.answers(trail_rows.read(session, job_id, Stage.DECORATE), order))
+    return Sent({} if early else documents.factors, documents.header, job)
 
 
 def translated(

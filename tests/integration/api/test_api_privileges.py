@@ -27,6 +27,7 @@ NEEDS = {
     ("GET", "/v1/job/list"): "read_job",
     ("GET", "/v1/job/count"): "read_job",
     ("GET", "/v1/job/packet/j1?stage=gates"): "read_job",
+    ("GET", "/v1/job/packets?stage=gates"): "read_job",
     ("GET", "/v1/job/trail/j1"): "read_job",
     ("GET", "/v1/job/events/j1"): "read_job",
     ("GET", "/v1/job/logs/j1"): "read_job",
