@@ -10,7 +10,7 @@ import pytest
 
 from tests.console import scenario
 from tests.console.browser import MISSING, Browser, chromium
-from tests.console.scenario import Scenario
+from tests.console.scenario import Flows, Scenario
 from tests.installation import Installation, installed
 from tests.plugin_server import PluginServer, serving
 from tests.servers import fresh_database
@@ -56,6 +56,12 @@ def plugins() -> Iterator[PluginServer]:
 def stories(service: Installation, plugins: PluginServer) -> Scenario:
     """Jobs with something to see: stored once, for tests that change none of them."""
     return scenario.make(service, plugins)
+
+
+@pytest.fixture(scope="package")
+def flows(service: Installation) -> Flows:
+    """Flows, and runs of them: stored once, for tests that change none of them."""
+    return scenario.make_flows(service)
 
 
 @pytest.fixture(scope="package")

@@ -1,5 +1,6 @@
 """Jobs with something to see: one that plugins have decorated, one that a gate has suspended, one whose decorators contradict
-each other, one that waits for a plugin that is away, one of a hundred replicas; and one whose texts try to be HTML."""
+each other, one that waits for a plugin that is away, one of a hundred replicas; one whose texts try to be HTML; and flows with
+their runs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from typing import Any
 from tests.builders import plugin, taskset
 from tests.installation import Installation
 from tests.plugin_server import PluginServer
+from tests.waiting import wait_for
 
+FAILED_BECAUSE = "ValueError: column price has 3 empty values"
 GATE_REASON = "The project vision has used 118 of 120 GPU hours; an owner of the budget may let it pass."
 HTML = (
     "<img src=x onerror=alert(1)>",
@@ -37,6 +40,14 @@ class Scenario:
     conflicting: str
     waiting: str
     hundred: str
+
+
+@dataclass(frozen=True)
+class Flows:
+    """The IDs of runs: one that failed, and one of a thousand tasks of which the first is running."""
+
+    failed: str
+    thousand: str
 
 
 def make(service: Installation, plugins: PluginServer) -> Scenario:
@@ -88,6 +99,47 @@ def make_html(service: Installation, plugins: PluginServer) -> str:
     job = service.submit(taskset(f"echo '{HTML[0]}'"), name=HTML[0], header={"html": "yes"})
     service.wait_state(job, "suspended")
     return job
+
+
+def make_flows(service: Installation) -> Flows:
+    """Import the flows, and run two of them until each is where it stays."""
+    failing = f"echo 'reading 3,120 rows of prices.csv'; echo '{FAILED_BECAUSE}'; exit 3"
+    import_flow(
+        service,
+        "sales",
+        {"load": ("echo", []), "clean": (failing, ["load"]), "train": ("echo", ["clean"]), "count": ("echo", ["load"])},
+        failFast=False,
+    )
+    wide = {f"part-{number}": ("echo", ["prepare"]) for number in range(998)}
+    import_flow(service, "wide", {"prepare": ("sleep 86400", []), **wide, "publish": ("echo", [*wide])})
+    import_flow(
+        service,
+        "daily",
+        {"load": ("echo", [])},
+        schedule_type="crontab",
+        cron_time="0 2 * * *",
+        timezone="Europe/Berlin",
+        cronjob_start_time="2026-03-01 00:00:00",
+    )
+    found = Flows(
+        failed=service.post("/v1/flows/sales/run", {})["runID"],
+        thousand=service.post("/v1/flows/wide/run", {})["runID"],
+    )
+    wait_for(lambda: service.get(f"/v1/runs/{found.failed}")["state"] == "failed", "the run that fails")
+    wait_for(lambda: service.get(f"/v1/runs/{found.thousand}")["tasks"][0]["state"] == "running", "the long task")
+    return found
+
+
+def import_flow(service: Installation, name: str, tasks: dict[str, tuple[str, list[str]]], **fields: Any) -> None:
+    """Import a flow of tasks, each with its script and the tasks that it waits for."""
+    entry = {
+        "pipeline": {"name": name, "dag_json": {key: {"upstream": up} for key, (_, up) in tasks.items()}, **fields},
+        "tasks": [
+            {"name": key, "job_templete": "customize", "args": {"images": "busybox", "command": script}}
+            for key, (script, _) in tasks.items()
+        ],
+    }
+    service.post("/v1/flows/import", {name: entry})
 
 
 def stop_all(service: Installation) -> None:

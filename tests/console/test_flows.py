@@ -2,66 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.console.browser import NARROW, WIDE, Browser, Keys
-from tests.console.scenario import HTML
+from tests.console.scenario import FAILED_BECAUSE, HTML, Flows, Scenario, import_flow
 from tests.installation import Installation
 from tests.waiting import wait_for
-
-FAILED_BECAUSE = "ValueError: column price has 3 empty values"
-
-
-@dataclass(frozen=True)
-class Flows:
-    """The IDs of runs: one that failed, and one of a thousand tasks of which the first is running."""
-
-    failed: str
-    thousand: str
-
-
-def _flow(service: Installation, name: str, tasks: dict[str, tuple[str, list[str]]], **fields: Any) -> None:
-    """Import a flow of tasks, each with its script and the tasks that it waits for."""
-    entry = {
-        "pipeline": {"name": name, "dag_json": {key: {"upstream": up} for key, (_, up) in tasks.items()}, **fields},
-        "tasks": [
-            {"name": key, "job_templete": "customize", "args": {"images": "busybox", "command": script}}
-            for key, (script, _) in tasks.items()
-        ],
-    }
-    service.post("/v1/flows/import", {name: entry})
-
-
-@pytest.fixture(scope="module")
-def flows(service: Installation) -> Flows:
-    failing = f"echo '{FAILED_BECAUSE}'; echo '{HTML[1]}'; exit 3"
-    _flow(
-        service,
-        "sales",
-        {"load": ("echo", []), "clean": (failing, ["load"]), "train": ("echo", ["clean"]), "count": ("echo", ["load"])},
-        failFast=False,
-    )
-    wide = {f"part-{number}": ("echo", ["prepare"]) for number in range(998)}
-    _flow(service, "wide", {"prepare": ("sleep 86400", []), **wide, "publish": ("echo", [*wide])})
-    _flow(
-        service,
-        "daily",
-        {"load": ("echo", [])},
-        schedule_type="crontab",
-        cron_time="0 2 * * *",
-        timezone="Europe/Berlin",
-        cronjob_start_time="2026-03-01 00:00:00",
-    )
-    found = Flows(
-        failed=service.post("/v1/flows/sales/run", {})["runID"],
-        thousand=service.post("/v1/flows/wide/run", {})["runID"],
-    )
-    wait_for(lambda: service.get(f"/v1/runs/{found.failed}")["state"] == "failed", "the run that fails")
-    wait_for(lambda: service.get(f"/v1/runs/{found.thousand}")["tasks"][0]["state"] == "running", "the long task")
-    return found
 
 
 def test_a_run_begins_with_what_failed_and_why(admin: Browser, flows: Flows) -> None:
@@ -69,7 +18,6 @@ def test_a_run_begins_with_what_failed_and_why(admin: Browser, flows: Flows) -> 
     admin.find(".callout-bad h2", "clean failed")
     admin.find(".callout-bad .why", "exit code 3")
     admin.find(".callout-bad .tail", FAILED_BECAUSE)
-    admin.find(".callout-bad .tail", HTML[1])
     admin.find(".task-row", "It will not run: clean did not succeed.")
 
 
@@ -150,6 +98,111 @@ def test_the_editor_marks_errors_at_their_lines(admin: Browser, flows: Flows) ->
         "const field = document.activeElement; return field.value?.slice(field.selectionStart, field.selectionEnd)"
     )
     wait_for(lambda: "0 99 * * *" in (admin.script(selected) or ""), "the line to be selected")
+
+
+def test_what_never_began_says_because_of_what(admin: Browser, service: Installation) -> None:
+    tasks = {"check": (f"echo '{HTML[1]}'; exit 3", []), "other": ("echo", [])}
+    import_flow(service, "strict", tasks, parallelism=1, global_env="DAY=monday\nREGION=north")
+    run = service.post("/v1/flows/strict/run", {"variables": {"REGION": "south"}})["runID"]
+    wait_for(lambda: service.get(f"/v1/runs/{run}")["state"] == "failed", "the run to fail")
+    admin.open(f"/runs/{run}?task=other")
+    admin.find(".callout-bad .tail", HTML[1])
+    row = admin.find(".task-row", "Not run because check failed.")
+    assert "not run" in row.text
+    admin.find(".side .state", "not run")
+    admin.find(".progress .state", "not run")
+    assert admin.texts(".run-variables dt") == ["DAY", "REGION"]
+    assert admin.texts(".run-variables dd") == ["monday", "south"]
+
+
+def _confirm(browser: Browser, button: str, text: str = "") -> None:
+    """Press a button of the page, and confirm in its dialog, with a reason where there is one to give."""
+    browser.find(".page-head button", button).click()
+    if text:
+        browser.find("dialog textarea").send_keys(text)
+    browser.find("dialog button[type=submit]").click()
+    browser.wait_gone("dialog")
+
+
+def test_a_run_is_started_stopped_retried_and_deleted(admin: Browser, service: Installation) -> None:
+    import_flow(service, "buttons", {"long": ("sleep 86400", [])}, global_env="DAY=monday")
+    admin.open("/flows/buttons")
+    admin.find(".page-head button", "Run").click()
+    field = admin.find("dialog input[name='variable DAY']")
+    field.clear()
+    field.send_keys("friday")
+    admin.find("dialog button[type=submit]").click()
+    admin.find(".run-variables dd", "friday")
+    run = urlsplit(admin.driver.current_url).path.rsplit("/", 1)[1]
+    admin.find(".big-state", "running")
+    _confirm(admin, "Stop", "seen enough")
+    admin.find(".big-state", "stopped")
+    assert service.get(f"/v1/runs/{run}")["reason"] == "seen enough"
+    _confirm(admin, "Retry")
+    admin.find(".big-state", "running")
+    _confirm(admin, "Stop", "seen it twice")
+    admin.find(".big-state", "stopped")
+    wait_for(lambda: service.get(f"/v1/runs/{run}")["finishedAt"], "the run to end")
+    _confirm(admin, "Delete")
+    admin.find(".page-head h1", "buttons")
+    assert service.ask("GET", f"/v1/runs/{run}").status_code == 404
+
+
+def test_a_schedule_is_paused_and_resumed(admin: Browser, service: Installation, flows: Flows) -> None:
+    admin.open("/flows/daily")
+    # What was imported with a schedule waits for somebody to resume it.
+    admin.find(".callout-warn", "paused")
+    _confirm(admin, "Resume")
+    admin.wait_gone(".callout-warn")
+    assert not service.get("/v1/flows/daily/schedule")["paused"]
+    _confirm(admin, "Pause")
+    admin.find(".callout-warn", "paused")
+    assert service.get("/v1/flows/daily/schedule")["paused"]
+
+
+def test_a_changed_document_is_saved(admin: Browser, service: Installation) -> None:
+    import_flow(service, "written", {"load": ("echo", [])}, describe="as it was")
+    admin.open("/flows/written/edit")
+    admin.find(".good-text")
+    admin.script(
+        "const field = document.querySelector('.code-text');"
+        "field.value = field.value.replace('as it was', 'as it is');"
+        "field.dispatchEvent(new Event('input', { bubbles: true }));"
+    )
+    save = admin.find(".page-head button", "Save")
+    wait_for(save.is_enabled, "the check")
+    save.click()
+    admin.find(".page-head p", "as it is")
+    assert service.get("/v1/flows/written")["pipeline"]["describe"] == "as it is"
+
+
+def test_an_own_only_token_sees_nothing_of_others(
+    browser: Browser, flows: Flows, stories: Scenario, token: Callable[..., str]
+) -> None:
+    privileges = ("read_job", "write_job", "approve_job", "read_feature")
+    browser.sign_in(token(*privileges, forwho="somebody else", own_only=True))
+    browser.find(".panel .empty", "No flow has run yet.")
+    browser.press("/")
+    browser.press("sa")
+    browser.find(".hits", "Nothing begins with")
+    names = (FAILED_BECAUSE, "llm-finetune", "matlab-sweep", "speech-nightly")
+    shown = {
+        "/jobs": ".empty",
+        "/decisions": ".notice",
+        "/flows": ".empty",
+        "/plugins": ".plugin",
+        "/features/licences": ".facts",
+        f"/runs/{flows.failed}": "[role=alert]",
+        "/flows/sales": "[role=alert]",
+        "/flows/sales/edit": "[role=alert]",
+        f"/jobs/{stories.suspended}": "[role=alert]",
+    }
+    for path, there in shown.items():
+        browser.open(path)
+        browser.find(there)
+        text = browser.script("return document.querySelector('main').innerText")
+        assert not [name for name in names if name in text], f"{path} shows {text}"
+        assert "u1" not in text.split(), f"{path} shows somebody's name: {text}"
 
 
 @pytest.mark.parametrize(("language", "size", "dark"), [("en", WIDE, False), ("zh", NARROW, True)])

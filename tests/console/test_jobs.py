@@ -98,3 +98,15 @@ def test_a_hundred_replicas_are_seen_at_a_glance(admin: Browser, stories: Scenar
     assert len(admin.texts(".mark")) == 100
     assert admin.texts(".role tbody tr .state")[0] == "failed"
     assert admin.texts(".role tbody tr button")[0] == "37"
+
+
+def test_a_job_that_failed_is_submitted_again(admin: Browser, service: Installation) -> None:
+    job = service.submit(taskset("exit 3"), name="fails-once")
+    service.wait_state(job, "failed")
+    admin.open(f"/jobs/{job}")
+    admin.find(".page-head button", "Retry").click()
+    admin.find("dialog button[type=submit]").click()
+    admin.find(f".facts a[href='/jobs/{job}']")
+    again = urlsplit(admin.driver.current_url).path.rsplit("/", 1)[1]
+    assert again != job
+    assert service.wait_state(again, "failed")["retryOf"] == job

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
+from pipeline_core.common.clock import now, parse_rfc3339
 from tests.builders import taskset
-from tests.console.browser import Browser
+from tests.console.browser import WIDE, Browser
 from tests.console.probes import FEED_REQUESTS
 from tests.console.scenario import Scenario
 from tests.installation import Installation
@@ -115,3 +117,77 @@ def test_twenty_windows_share_one_request_and_each_shows_what_comes(admin: Brows
         for handle in left:
             admin.driver.switch_to.window(handle)
             admin.find(f"a[href='/jobs/{job}']")
+
+
+def test_a_hidden_window_asks_for_nothing_and_is_of_now_when_it_is_shown(admin: Browser, service: Installation) -> None:
+    with windows(admin, 1, "/jobs") as shown:
+        wait_for(lambda: waiting(admin, shown) == [1], "the request that waits")
+        admin.driver.minimize_window()
+        wait_for(lambda: admin.script("return document.hidden"), "the window to be hidden")
+        wait_for(lambda: admin.script("return feedRequests.waiting") == 0, "its request to end")
+        asked = admin.script("return [feedRequests.asked, performance.getEntriesByType('resource').length]")
+        job = service.submit(taskset(), name="while-hidden")
+        service.wait_state(job, "succeeded")
+        assert admin.script("return [feedRequests.asked, performance.getEntriesByType('resource').length]") == asked
+        assert admin.script("return document.querySelector(arguments[0])", f"a[href='/jobs/{job}']") is None
+        admin.driver.set_window_rect(0, 0, *WIDE)
+        wait_for(lambda: not admin.script("return document.hidden"), "the window to be shown")
+        admin.find(f"a[href='/jobs/{job}']")
+        wait_for(lambda: waiting(admin, shown) == [1], "it to wait for news again")
+
+
+AWAY_SECONDS = 30
+KINDS = "state,stage,run,delivery"
+NOTE_EVENTS = """
+    const done = arguments[arguments.length - 1];
+    const main = document.querySelector('script[type=module]').src;
+    window.seen = [];
+    import(main.replace('main.js', 'live.js')).then(({ onEvents }) => {
+        onEvents((events) => seen.push(...events));
+        done();
+    });
+"""
+"""The module is the one that the page has: it is given the events as its pages are."""
+
+
+def test_over_an_absence_no_event_is_missed_or_doubled(admin: Browser, service: Installation) -> None:
+    with windows(admin, 2, "/jobs") as handles:
+        for handle in handles:
+            admin.driver.switch_to.window(handle)
+            admin.driver.execute_async_script(NOTE_EVENTS)
+        first = service.submit(taskset(), name="before-the-absence")
+        began = f"return seen.find(({{ jobID }}) => jobID === '{first}')?.position"
+        wait_for(lambda: all(in_each(admin, handles, began)), "the first event")
+        start = max(in_each(admin, handles, began))
+        # They end while the API is away, one after the other.
+        jobs = [service.submit(taskset(f"sleep {number}"), name=f"over-an-absence-{number}") for number in range(30)]
+        service.kill("api")
+        killed = now()
+        try:
+            wait_for(lambda: all(in_each(admin, handles, "return document.querySelector('.live-away')")), "the banner")
+            wait_for(lambda: now() > killed + timedelta(seconds=AWAY_SECONDS), "the absence to last")
+        finally:
+            back = now()
+            service.start("api")
+        wait_for(lambda: service.ask("GET", "/readyz").status_code == 200, "the API")
+        jobs += [service.submit(taskset(), name=f"after-an-absence-{number}") for number in range(20)]
+        for job in jobs:
+            service.wait_state(job, "succeeded")
+        last = int(service.ask("GET", "/v1/events?after=latest").headers["X-Next-Cursor"])
+        committed = [
+            entry
+            for entry in service.get(f"/v1/events?after={start - 1}&kind={KINDS}&limit=1000")
+            if entry["position"] <= last
+        ]
+        assert committed[-1]["position"] == last, "the feed has more than is read at once"
+        assert any(killed < parse_rfc3339(entry["occurredAt"]) < back for entry in committed), (
+            "nothing changed meanwhile"
+        )
+        # Deliveries are in the feed too, so that it may have gone on.
+        upto = f"return (seen.at(-1)?.position ?? 0) >= {last}"
+        wait_for(lambda: all(in_each(admin, handles, upto)), "all events")
+        positions = f"return seen.map(({{ position }}) => position).filter((one) => one >= {start} && one <= {last})"
+        for seen in in_each(admin, handles, positions):
+            assert seen == [entry["position"] for entry in committed]
+    # The requests of that time found nobody.
+    admin.errors()

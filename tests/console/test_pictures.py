@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.console.browser import Browser
-from tests.console.scenario import Scenario
+from tests.console.scenario import Flows, Scenario
 
 SIZE = (1280, 800)
 PICTURES = {
@@ -16,14 +16,27 @@ PICTURES = {
     "console-job-suspended": ("/jobs/{suspended}", ".blame tr"),
     "console-job-replicas": ("/jobs/{hundred}", ".log-row"),
     "console-job": ("/jobs/{decorated}", ".blame tr"),
+    "console-decisions": ("/decisions", ".suspended"),
+    "console-submit": ("/submit", ".stage"),
+    "console-plugins": ("/plugins", ".broken .waiting-jobs a"),
+    "console-operations": ("/operations", ".verdict h2"),
+    "console-flow": ("/flows/sales", ".grid-row"),
+    "console-run": ("/runs/{failed}", ".tail"),
+    "console-graph": ("/runs/{failed}?view=graph&task=clean", ".graph-node"),
+    "console-editor": ("/flows/sales/edit", ".graph-node"),
 }
 
+PRESSED = {"console-submit": "TaskSet"}
+"""The button that is pressed before the picture is made."""
 
-def test_pictures_of_the_main_pages(admin: Browser, stories: Scenario, tmp_path: Path) -> None:
+
+def test_pictures_of_the_main_pages(admin: Browser, stories: Scenario, flows: Flows, tmp_path: Path) -> None:
     folder = Path(os.environ.get("PIPELINE_PICTURES", tmp_path))
     admin.look(size=SIZE)
     for name, (path, there) in PICTURES.items():
-        admin.open(path.format(**asdict(stories)))
+        admin.open(path.format(**asdict(stories), **asdict(flows)))
+        if name in PRESSED:
+            admin.find(".page-head button", PRESSED[name]).click()
         admin.find(there)
         admin.find(".live-live")
         admin.picture(folder / f"{name}.png")
