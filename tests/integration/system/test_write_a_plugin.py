@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,10 @@ from tests.pages import ROOT, Page
 PAGE = Page("write-a-plugin.md")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [server.getsockname()[1] for server in sockets]
 
 
 @pytest.mark.parametrize(("heading", "program"), [("## The walk", "python3"), ("## The walk in Node", "node")])
@@ -38,11 +40,9 @@ def test_the_walk_leads_to_a_plugin_that_decides(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom pipeline_cli import main\nmain()\n"
     )
     pipeline.chmod(0o755)
-    port = free_port()
-    script = (
-        "".join(PAGE.blocks(heading, "sh"))
-        .replace("9000", str(port))
-        .replace("\ncd quota", f" --port {port}\ncd quota")
+    ports = dict(zip(("9000", "9001"), map(str, free_ports(2)), strict=True))
+    script = re.sub("900[01]", lambda port: ports[port[0]], "".join(PAGE.blocks(heading, "sh"))).replace(
+        "\ncd quota", f" --port {ports['9000']}\ncd quota"
     )
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p)' EXIT\n{script}"],
@@ -60,6 +60,9 @@ def test_the_walk_leads_to_a_plugin_that_decides(
     assert "broken" not in done.stdout
     assert "answered: pass: 2 of at most 8 replicas" in done.stdout
     assert "succeeded with exit code 0" in done.stdout
+    assert "1 past job: 1 same" in done.stdout
+    assert "  now   suspend: 2 replicas are more than 1" in done.stdout
+    assert "1 past job: 1 different\nit decides otherwise\n" in done.stdout
     assert service.get("/v1/features/list/all") == []
 
 
