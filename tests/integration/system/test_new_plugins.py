@@ -20,6 +20,7 @@ from pipeline_cli.new import Language
 from pipeline_core.plugins.types import PluginType
 from tests.builders import taskset
 from tests.installation import Installation
+from tests.waiting import wait_for
 
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 NEEDED = {
@@ -108,8 +109,12 @@ def test_a_new_plugin_is_tested_started_checked_and_registered(
         job_id = service.submit(taskset())
     service.wait_state(job_id, "succeeded")
     outcomes = {entry["plugin"]: entry["outcome"] for entry in service.get(f"/v1/job/trail/{job_id}")}
-    if kind is not PluginType.LIFE_HOOK:
-        assert outcomes == {f"{kind}.{feature['name']}.{feature['author']}": "answered"}
+    key = f"{kind}.{feature['name']}.{feature['author']}"
+    if kind is PluginType.LIFE_HOOK:
+        deliveries = f"/v1/hooks/deliveries?plugin={key}&jobID={job_id}&status=delivered"
+        wait_for(lambda: len(service.get(deliveries)) == 3, "waiting, running and succeeded to be delivered")
+    else:
+        assert outcomes == {key: "answered"}
 
     packet = ["--packet", str(directory / "packet.json")] if kind is PluginType.TEMPLATE_TRANSLATOR else []
     options = ["--type", str(kind), "--signing-secret", SECRET, "--pid", str(process.pid), "--json", *packet]

@@ -28,7 +28,7 @@ from pipeline_plugin import (
 )
 from pipeline_plugin.server import PluginServer
 from tests.builders import taskset
-from tests.unit.pipeline_cli.checking.wrong_plugins import SECRET, WRONG, Right, served
+from tests.unit.pipeline_cli.checking.wrong_plugins import SECRET, WRONG, HangsLater, Right, served
 
 TFJOB = {"factors": {}, "header": {"userID": "ann", "jobID": "j1", "jobKind": "TFJob"}, "job": {"kind": "TFJob"}}
 
@@ -145,6 +145,15 @@ def test_a_check_ends_when_its_time_is_over() -> None:
     assert {one.verdict for one in findings} == {Verdict.NOT_CHECKED}
     assert findings[0].message == OUT_OF_TIME
     assert not rules.passed(findings)
+
+
+def test_a_check_of_a_plugin_that_hangs_after_a_while_ends_when_its_time_is_over() -> None:
+    with served(type("HangsOnce", (HangsLater,), {})) as url:
+        found = {one.rule: one for one in rules.run(target(url, PluginType.ACCESS_GATE, limit=4))}
+    assert [name for name in FIRST if name in found and found[name].verdict is not Verdict.HOLDS] == []
+    assert "no answer within 3 s" in found["idempotency"].message
+    assert [found[rule.id].message for rule in FURTHER[-4:-1]] == [OUT_OF_TIME] * 3
+    assert {found[rule.id].verdict for rule in FURTHER} == {Verdict.BROKEN, Verdict.NOT_CHECKED}
 
 
 VARIANTS: list[Callable[[Any], Any]] = [

@@ -114,6 +114,18 @@ class Hangs(Right):
         self.rfile.read()
 
 
+class HangsLater(Right):
+    """Answers once, and then no more."""
+
+    answered = False
+
+    def do_POST(self) -> None:
+        if self.answered:
+            self.rfile.read()
+        type(self).answered = True
+        super().do_POST()
+
+
 class Drips(Right):
     def do_POST(self) -> None:
         self.send_response(200)
