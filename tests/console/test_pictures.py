@@ -21,7 +21,7 @@ PICTURES = {
     "console-plugins": ("/plugins", ".broken .waiting-jobs a"),
     "console-operations": ("/operations", ".verdict h2"),
     "console-flow": ("/flows/sales", ".grid-row"),
-    "console-run": ("/runs/{failed}", ".tail"),
+    "console-run": ("/runs/{failed}", ".tail[role=region]"),
     "console-graph": ("/runs/{failed}?view=graph&task=clean", ".graph-node"),
     "console-editor": ("/flows/sales/edit", ".graph-node"),
 }

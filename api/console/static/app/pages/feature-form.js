@@ -1,7 +1,7 @@
 // @ts-check
 // Registers a feature, or replaces one, from JSON. What it would change about the jobs of the last days is shown before it is sent.
 import { html, useEffect, useState } from "../lib.js";
-import { ApiError, get, post, wasAborted } from "../client.js";
+import { ApiError, get, inAWhile, mayPass, post, wasAborted } from "../client.js";
 import { go, href } from "../router.js";
 import { may } from "../session.js";
 import { style } from "../styles.js";
@@ -46,14 +46,19 @@ function Form({ name, begin }) {
     if (fault) return setFaults([fault]);
     if (!may("read_job")) return setFaults([]);
     const abort = new AbortController();
-    whatIf(value, DAYS, abort.signal)
-      .then((answer) => (setFound(answer), setFaults([])))
-      .catch((refusal) => {
+    async function foretell() {
+      try {
+        setFound(await whatIf(value, DAYS, abort.signal));
+        setFaults([]);
+      } catch (refusal) {
         if (wasAborted(refusal)) return;
         if (!(refusal instanceof ApiError)) throw refusal;
         setFound(null);
         setFaults(faultsOf(refusal));
-      });
+        if (mayPass(refusal)) inAWhile(foretell, abort.signal);
+      }
+    }
+    foretell();
     return () => abort.abort();
   }, [text]);
 

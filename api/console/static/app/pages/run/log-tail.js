@@ -1,7 +1,7 @@
 // @ts-check
 // The end of a task's log.
 import { html } from "../../lib.js";
-import { ApiError, ask } from "../../client.js";
+import { ApiError, ask, wasAborted } from "../../client.js";
 import { useResource } from "../../resource.js";
 import { t } from "./messages.js";
 
@@ -21,7 +21,10 @@ export function LogTail({ run, task }) {
 /** @param {string} run @param {string} task @param {AbortSignal} signal */
 async function read(run, task, signal) {
   const response = await ask("GET", `/v1/runs/${encodeURIComponent(run)}/logs`, { query: { task, tail: LINES }, signal });
-  const text = await response.text();
+  const text = await response.text().catch((error) => {
+    // What was cut off is no answer.
+    throw wasAborted(error) ? error : new ApiError(0, "", "");
+  });
   if (response.ok) return text.replace(SEQUENCES, "").trimEnd();
   let message = response.statusText;
   try {

@@ -28,7 +28,7 @@ export const t = translations({
     attempts: "attempt {count}",
     lastLines: "The end of its log",
     noLines: "It wrote nothing.",
-    held: "{count} tasks do not run because of it",
+    held: "Tasks that do not run because of it: {count}",
     suspendedOne: "{task} waits for a decision",
     decide: "Decide",
     blocked: "Waits for the run before it",
