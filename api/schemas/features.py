@@ -38,7 +38,7 @@ from pipeline_core.features.definition import (
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 from pipeline_core.plugins.network import check_address
 from pipeline_core.plugins.packet import check_secret
-from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
+from pipeline_core.plugins.types import FailurePolicy, Mode, PluginType, Resumer
 from pipeline_core.selectors.expression import NAME
 from pipeline_core.selectors.selector import MAX_CONDITIONS
 from pipeline_core.settings import settings
@@ -47,6 +47,7 @@ from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import DISGUISE, PRINTABLE, shown
 
 TYPE = validate.OneOf([kind.value for kind in PluginType])
+MODE = validate.OneOf([mode.value for mode in Mode])
 POLICY = validate.OneOf([policy.value for policy in FailurePolicy])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _AUTHOR = re.compile(rf"[^\s/{DISGUISE}]([^/{DISGUISE}]*[^\s/{DISGUISE}])?")
@@ -124,6 +125,10 @@ def _name_error(text: str) -> str | None:
     return _reserved_error(text)
 
 
+_HOOK_SHADOW = f"a {PluginType.LIFE_HOOK} cannot be a shadow: it decides nothing about jobs that could be compared"
+_ACTIVE_SHADOW = f'only a plugin with the mode "{Mode.SHADOW}" is a shadow of another'
+
+
 class PluginBody(BodySchema):
     """A plugin of the feature."""
 
@@ -153,6 +158,13 @@ class PluginBody(BodySchema):
             "own user too; `approver`: somebody else, with the privilege `approve_job`."
         },
     )
+    mode = ChoiceField(
+        Mode,
+        metadata={
+            "description": "`shadow`: asked beside the jobs, and decides nothing. By default the feature's; not for a LifeHook."
+        },
+    )
+    shadowOf = Text(metadata={"description": "Of a shadow: the key of the active plugin that it is to replace."})
 
     @validates_schema
     def _fits_its_type(self, data: Mapping[str, Any], **_: Any) -> None:
@@ -164,6 +176,10 @@ class PluginBody(BodySchema):
             raise ValidationError({"resume": ["only an AccessGate may leave that to approvers"]})
         if selector and selector.states is not None and type is not PluginType.LIFE_HOOK:
             raise ValidationError({"jobSelector": {"states": ["only the selector of a LifeHook has states"]}})
+        if data["mode"] is Mode.SHADOW and type is PluginType.LIFE_HOOK:
+            raise ValidationError({"mode": [_HOOK_SHADOW]})
+        if data["mode"] is Mode.ACTIVE and data["shadowOf"]:
+            raise ValidationError({"shadowOf": [_ACTIVE_SHADOW]})
 
 
 class FeatureBody(BodySchema):
@@ -189,6 +205,9 @@ class FeatureBody(BodySchema):
     plugins = Items(Nested(PluginBody), required=True, validate=validate.Length(min=1))
     description = Text()
     enabled = Boolean(default=False)
+    mode = ChoiceField(
+        Mode, default=Mode.ACTIVE, metadata={"description": "Of all its plugins that have no `mode` of their own."}
+    )
     authorization = Text(
         secret=True,
         validate=matching(
@@ -213,6 +232,13 @@ class FeatureBody(BodySchema):
             if type in types[:index]:
                 text = f"a feature has at most one plugin of a type; this is another {type}"
                 raise ValidationError({"plugins": {index: {"pluginType": [text]}}})
+        for index, plugin in enumerate(data["plugins"]):
+            if plugin["mode"] is None:
+                plugin["mode"] = data["mode"]
+                if plugin["mode"] is Mode.SHADOW and plugin["pluginType"] is PluginType.LIFE_HOOK:
+                    raise ValidationError({"plugins": {index: {"mode": [_HOOK_SHADOW]}}})
+                if plugin["mode"] is Mode.ACTIVE and plugin["shadowOf"]:
+                    raise ValidationError({"plugins": {index: {"shadowOf": [_ACTIVE_SHADOW]}}})
         effective = list(self._merged(selector, data["plugins"]))
         return FeatureDefinition(
             name=data["name"],
@@ -251,6 +277,8 @@ def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDef
         patience_seconds=data["patienceSeconds"],
         failure_policy=data["failurePolicy"],
         resumer=data["resume"],
+        mode=data["mode"],
+        shadow_of=data["shadowOf"],
     )
 
 
@@ -286,7 +314,13 @@ class PluginItem(Schema):
     description = fields.String(required=True)
     jobSelector = fields.Nested(Selector, required=True, allow_none=True, metadata={"description": "As given."})
     effectiveJobSelector = fields.Nested(Selector, required=True, metadata={"description": "With the feature's."})
-    sequence = fields.Integer(required=True, metadata={"description": "From 1 within its type."})
+    mode = fields.String(required=True, validate=MODE)
+    shadowOf = fields.String(
+        required=True, allow_none=True, metadata={"description": "Of a shadow: the plugin that it is to replace."}
+    )
+    sequence = fields.Integer(
+        required=True, metadata={"description": "From 1 within its type; shadows are counted by themselves."}
+    )
     enabled = fields.Boolean(required=True)
     timeoutSeconds = fields.Integer(required=True)
     maxAttempts = fields.Integer(required=True)
@@ -335,6 +369,9 @@ class FeatureItem(Schema):
     authorization = fields.String(required=True, validate=validate.OneOf(["", "set"]))
     signingSecret = fields.String(required=True, validate=validate.OneOf(["", "set"]))
     jobSelector = fields.Nested(Selector, required=True, allow_none=True)
+    mode = fields.String(
+        required=True, validate=MODE, metadata={"description": "`shadow` if all its plugins are shadows."}
+    )
     plugins = fields.List(fields.Nested(PluginItem), required=True)
     createdAt = nullable_time()
     updatedAt = nullable_time()

@@ -27,6 +27,7 @@ class Action(StrEnum):
     FEATURE_DISABLE = "feature.disable"
     FEATURE_DELETE = "feature.delete"
     PLUGIN_ORDER = "plugin.order"
+    PLUGIN_PROMOTE = "plugin.promote"
     JOB_STOP = "job.stop"
     JOB_RESUME = "job.resume"
     RUN_START = "run.start"

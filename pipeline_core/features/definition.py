@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_core.errors import UnsupportedPluginType
-from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
+from pipeline_core.plugins.types import FailurePolicy, Mode, PluginType, Resumer
 from pipeline_core.selectors import Selector
 from pipeline_core.validation.texts import shown
 
@@ -22,7 +22,10 @@ SECRET_SET = "set"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PluginDefinition:
-    """A plugin of a feature. `selector` is the JSON as given, None for none; `effective` is merged with the feature's."""
+    """A plugin of a feature. `selector` is the JSON as given, None for none; `effective` is merged with the feature's.
+
+    `shadow_of` is the key of the plugin that a shadow is to replace, empty for none.
+    """
 
     type: PluginType
     address: str
@@ -34,6 +37,8 @@ class PluginDefinition:
     patience_seconds: int
     failure_policy: FailurePolicy
     resumer: Resumer = Resumer.WRITER
+    mode: Mode = Mode.ACTIVE
+    shadow_of: str = ""
 
     def key(self, feature: str, author: str) -> str:
         """The plugin's key as part of this feature."""

@@ -12,17 +12,19 @@ from sqlalchemy.orm import Session
 from pipeline_core.database.models import Delivery, DeliveryStatus, Feature, Plugin
 from pipeline_core.features.definition import PluginDefinition
 from pipeline_core.plugins.network import origin
-from pipeline_core.plugins.types import PluginType
+from pipeline_core.plugins.types import Mode, PluginType
 
 Numbered = Row[Plugin, Feature, int]
-"""A plugin, its feature, and its sequence: from 1 within its type, including disabled plugins."""
+"""A plugin, its feature, and its sequence: from 1 within its type and mode, including disabled plugins."""
 
 
 def numbered() -> Select[Plugin, Feature, int]:
     """A query of all plugins with their sequence, in the order of registration; add filters as needed."""
     ranks = select(
         Plugin.id,
-        func.row_number().over(partition_by=Plugin.type, order_by=(Plugin.position, Plugin.id)).label("sequence"),
+        func.row_number()
+        .over(partition_by=(Plugin.type, Plugin.mode), order_by=(Plugin.position, Plugin.id))
+        .label("sequence"),
     ).subquery()
     return (
         select(Plugin, Feature, ranks.c.sequence)
@@ -44,7 +46,10 @@ def replace(session: Session, feature: Feature, definitions: Collection[PluginDe
     session.flush()
     renamed = {former[d.type].key: d.key(feature.name, feature.author) for d in definitions if d.type in former}
     _readdress_deliveries(session, renamed)
-    drop_deliveries(session, [plugin.key for plugin in former.values() if plugin.key not in renamed], now)
+    _readdress_shadows(session, renamed)
+    removed = [plugin.key for plugin in former.values() if plugin.key not in renamed]
+    drop_deliveries(session, removed, now)
+    forget_shadowed(session, removed)
 
 
 def origins(session: Session, feature: Feature) -> frozenset[str]:
@@ -62,6 +67,31 @@ def drop_deliveries(session: Session, keys: Collection[str], now: datetime) -> N
     )
 
 
+def forget_shadowed(session: Session, keys: Collection[str]) -> None:
+    """Let the shadows of these plugins, which are removed, replace none."""
+    session.execute(
+        update(Plugin)
+        .where(Plugin.shadow_of.in_(keys))
+        .values(shadow_of=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def promote(session: Session, shadow: Plugin, other: Plugin) -> None:
+    """Let the shadow take the place of the other one in the sequence, and the other become its shadow, as all other shadows of
+    that one do."""
+    session.execute(
+        update(Plugin)
+        .where(Plugin.shadow_of == other.key)
+        .values(shadow_of=shadow.key)
+        .execution_options(synchronize_session=False)
+    )
+    shadow.position, other.position = other.position, shadow.position
+    shadow.mode, other.mode = Mode.ACTIVE, Mode.SHADOW
+    shadow.shadow_of, other.shadow_of = None, shadow.key
+    session.flush()
+
+
 def move(session: Session, before: Plugin, after: Plugin) -> None:
     """Place `before` just before `after`, of the same type; the others keep their relative order."""
     session.execute(
@@ -75,8 +105,9 @@ def move(session: Session, before: Plugin, after: Plugin) -> None:
 
 
 def keys_in_order(session: Session, type: PluginType) -> list[str]:
-    """The keys of all plugins of a type, in running order."""
-    return list(session.scalars(select(Plugin.key).where(Plugin.type == type).order_by(Plugin.position, Plugin.id)))
+    """The keys of all plugins of a type but the shadows, in running order."""
+    active = select(Plugin.key).where(Plugin.type == type, Plugin.mode == Mode.ACTIVE)
+    return list(session.scalars(active.order_by(Plugin.position, Plugin.id)))
 
 
 def payload(row: Numbered) -> dict[str, Any]:
@@ -91,6 +122,8 @@ def payload(row: Numbered) -> dict[str, Any]:
         "description": plugin.description,
         "jobSelector": plugin.selector,
         "effectiveJobSelector": plugin.effective_selector,
+        "mode": plugin.mode,
+        "shadowOf": plugin.shadow_of,
         "sequence": sequence,
         "enabled": feature.enabled,
         "timeoutSeconds": plugin.timeout_seconds,
@@ -116,6 +149,8 @@ def _row(feature: Feature, definition: PluginDefinition, position: int) -> Plugi
         patience_seconds=definition.patience_seconds,
         failure_policy=definition.failure_policy,
         resumer=definition.resumer,
+        mode=definition.mode,
+        shadow_of=definition.shadow_of or None,
     )
 
 
@@ -131,5 +166,17 @@ def _readdress_deliveries(session: Session, renamed: Mapping[str, str]) -> None:
                 update(Delivery)
                 .where(Delivery.plugin_key == old)
                 .values(plugin_key=new)
+                .execution_options(synchronize_session=False)
+            )
+
+
+def _readdress_shadows(session: Session, renamed: Mapping[str, str]) -> None:
+    """Update the key in the shadows of plugins, for the same reason."""
+    for old, new in renamed.items():
+        if old != new:
+            session.execute(
+                update(Plugin)
+                .where(Plugin.shadow_of == old)
+                .values(shadow_of=new)
                 .execution_options(synchronize_session=False)
             )

@@ -1,4 +1,4 @@
-"""Register, switch, order, delete and show features and plugins.
+"""Register, switch, order, promote, delete and show features and plugins.
 
 Every change locks the registry's row first, so that changes are serialized, and increments its version if it changed
 anything. The caller checks privileges; this module checks the ownership of features.
@@ -19,7 +19,7 @@ from pipeline_core.auth.audit import Action
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.encryption import encrypt, rotate
 from pipeline_core.database.models import Feature, Plugin, Registry
-from pipeline_core.errors import Forbidden, NotFound, WrongParameter
+from pipeline_core.errors import Conflict, Forbidden, NotFound, WrongParameter
 from pipeline_core.features import plugins, snapshot
 from pipeline_core.features.definition import (
     EVERYONE,
@@ -29,7 +29,7 @@ from pipeline_core.features.definition import (
     parse_type,
 )
 from pipeline_core.plugins.network import origin
-from pipeline_core.plugins.types import PluginType
+from pipeline_core.plugins.types import Mode, PluginType
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.texts import shown, storable
 
@@ -46,7 +46,8 @@ def register(session: Session, definition: FeatureDefinition, actor: Actor) -> N
     """Register a feature, or replace the one of that name.
 
     Raises Forbidden when the name belongs to someone else, and WrongParameter when a stored secret is to be kept and there is
-    none, or it would be sent to an origin that it was not given for; then nothing is changed.
+    none, it would be sent to an origin that it was not given for, or a shadow would replace what is no active plugin of its
+    type; then nothing is changed.
     """
     registry = _lock(session)
     moment = now()
@@ -64,6 +65,7 @@ def register(session: Session, definition: FeatureDefinition, actor: Actor) -> N
     _update(feature, definition, moment)
     session.flush()
     plugins.replace(session, feature, definition.plugins, moment)
+    _check_shadows(session, definition)
     registry.version += 1
     action = Action.FEATURE_REPLACE if before else Action.FEATURE_REGISTER
     audit.record(session, actor, action, feature.name, before=before, after=detail(session, feature.name))
@@ -89,6 +91,7 @@ def delete(session: Session, name: str, actor: Actor) -> None:
     audit.record(session, actor, Action.FEATURE_DELETE, name, before=detail(session, name))
     keys = session.scalars(select(Plugin.key).where(Plugin.feature_id == feature.id)).all()
     plugins.drop_deliveries(session, keys, now())
+    plugins.forget_shadowed(session, keys)
     session.delete(feature)
     registry.version += 1
 
@@ -109,6 +112,10 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
             errors.add(
                 field, f"must be the key of {_article(type)}; {shown(key)} is that of {_article(found[key].type)}"
             )
+        elif key in found and found[key].mode == Mode.SHADOW:
+            errors.add(
+                field, f"must be the key of an active plugin; {shown(key)} is a shadow, which is not in the sequence"
+            )
     errors.raise_any()
     for key in (before_key, after_key):
         if key not in found:
@@ -123,6 +130,37 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     audit.record(
         session, actor, Action.PLUGIN_ORDER, before_key, before=former, after=plugins.keys_in_order(session, type)
     )
+
+
+def promote(session: Session, key: str, actor: Actor) -> dict[str, Any]:
+    """Let a shadow take the place of the plugin that it is to replace, which becomes its shadow. Returns both, by `promoted` and
+    `replaced`.
+
+    Raises NotFound; Conflict when it is no shadow, is to replace none, or one of the features is off; Forbidden unless both
+    features are the actor's.
+    """
+    registry = _lock(session)
+    shadow = _plugin(session, key)
+    if shadow.mode != Mode.SHADOW:
+        raise Conflict(f"The plugin {shown(key)} is active already; only a shadow can be promoted.")
+    if not shadow.shadow_of:
+        raise Conflict(
+            f"The shadow {shown(key)} names no plugin whose place it would take: register it with shadowOf, or as active."
+        )
+    other = _plugin(session, shadow.shadow_of)
+    for plugin in (shadow, other):
+        _check_owner(plugin.feature, actor)
+        if not plugin.feature.enabled:
+            raise Conflict(
+                f"The feature {shown(plugin.feature.name)} of {shown(plugin.key)} is off: "
+                "a plugin is promoted while both features are on."
+            )
+    former = plugins.keys_in_order(session, PluginType(shadow.type))
+    plugins.promote(session, shadow, other)
+    registry.version += 1
+    after = plugins.keys_in_order(session, PluginType(shadow.type))
+    audit.record(session, actor, Action.PLUGIN_PROMOTE, key, before=former, after=after)
+    return {"promoted": plugin_detail(session, key), "replaced": plugin_detail(session, other.key)}
 
 
 def detail(session: Session, name: str) -> dict[str, Any]:
@@ -185,6 +223,46 @@ def rotate_secrets(session: Session, actor: Actor) -> int:
     return count
 
 
+def _plugin(session: Session, key: str) -> Plugin:
+    query = select(Plugin).where(Plugin.key == key).execution_options(populate_existing=True)
+    found = session.scalars(query).one_or_none() if storable(key) else None
+    if found is None:
+        raise _no_plugin(key)
+    return found
+
+
+def _check_shadows(session: Session, definition: FeatureDefinition) -> None:
+    """Raises WrongParameter when a shadow of the feature names what is no active plugin of its type, or one of the feature's
+    plugins becomes a shadow that has shadows itself."""
+    errors = ValidationErrors()
+    for index, plugin in enumerate(definition.plugins):
+        if plugin.mode is not Mode.SHADOW:
+            continue
+        if plugin.shadow_of:
+            found = session.scalars(select(Plugin).where(Plugin.key == plugin.shadow_of)).one_or_none()
+            if problem := _shadow_problem(plugin.type, plugin.shadow_of, found):
+                errors.add(join_path("plugins", index, "shadowOf"), problem)
+        key = plugin.key(definition.name, definition.author)
+        own = session.scalars(select(Plugin.key).where(Plugin.shadow_of == key, Plugin.key != key).order_by(Plugin.key))
+        if shadows := ", ".join(own):
+            problem = (
+                f"cannot be {Mode.SHADOW}: {shadows} is to replace it; promote that one, or register it anew first"
+            )
+            errors.add(join_path("plugins", index, "mode"), problem)
+    errors.raise_any()
+
+
+def _shadow_problem(type: PluginType, key: str, found: Plugin | None) -> str:
+    """What is wrong with the plugin that a shadow of this type names, if anything is."""
+    if found is None:
+        return f"must be the key of an active {type}; there is no plugin {shown(key)}"
+    if found.type != type:
+        return f"must be the key of an active {type}; {shown(key)} is that of {_article(found.type)}"
+    if found.mode == Mode.SHADOW:
+        return f"must be the key of an active {type}; {shown(key)} is a shadow itself"
+    return ""
+
+
 def _lock(session: Session) -> Registry:
     snapshot.keep_private(session)
     return session.execute(select(Registry).with_for_update()).scalar_one()
@@ -209,7 +287,7 @@ def _check_owner(feature: Feature | None, actor: Actor) -> None:
     if feature and not actor.admin and feature.owner != actor.name:
         raise Forbidden(
             f"The feature {shown(feature.name)} was registered by {shown(feature.owner)}; "
-            "only they and the admin may replace, switch or delete it."
+            "only they and the admin may replace, switch, promote or delete it."
         )
 
 
@@ -264,6 +342,7 @@ def _payload(feature: Feature, plugin_payloads: list[dict[str, Any]]) -> dict[st
         "authorization": SECRET_SET if feature.authorization else "",
         "signingSecret": SECRET_SET if feature.signing_secret else "",
         "jobSelector": feature.selector,
+        "mode": Mode.SHADOW if all(plugin["mode"] == Mode.SHADOW for plugin in plugin_payloads) else Mode.ACTIVE,
         "plugins": plugin_payloads,
         "createdAt": rfc3339(feature.created_at),
         "updatedAt": rfc3339(feature.updated_at),

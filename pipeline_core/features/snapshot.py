@@ -15,7 +15,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.engine import engine
 from pipeline_core.database.models import Feature, Plugin, Registry, table
 from pipeline_core.plugins.packet import Endpoint
-from pipeline_core.plugins.types import FailurePolicy, PluginType, Resumer
+from pipeline_core.plugins.types import FailurePolicy, Mode, PluginType, Resumer
 from pipeline_core.runtime import part
 from pipeline_core.selectors import Matcher, Selector, compile, parse_selector
 from pipeline_core.states import JobState
@@ -28,7 +28,8 @@ class RegisteredPlugin:
     """A plugin, ready to be matched and called.
 
     `authorization` and `signing_secret` are in plain text, empty when there are none. `selector` is the effective one, merged
-    with the feature's. `states` are those whose events a LifeHook gets. `position` orders plugins of one type.
+    with the feature's. `states` are those whose events a LifeHook gets. `position` orders plugins of one type. `shadow_of` is the
+    key of the plugin that a shadow is to replace, empty for none.
     """
 
     key: str
@@ -47,6 +48,8 @@ class RegisteredPlugin:
     patience_seconds: int
     failure_policy: FailurePolicy
     resumer: Resumer = Resumer.WRITER
+    mode: Mode = Mode.ACTIVE
+    shadow_of: str = ""
 
     def matches(self, header: Header) -> bool:
         """Whether the plugin's selector matches a job with this header."""
@@ -67,13 +70,18 @@ class RegisteredPlugin:
 
 
 class Snapshot:
-    """The plugins at one version of the registry: those of enabled features, unless said otherwise. Immutable."""
+    """The plugins at one version of the registry: those of enabled features, unless said otherwise. Immutable.
+
+    Shadows are apart: only `shadows` and `shadow` have them.
+    """
 
     def __init__(self, version: int, plugins: Iterable[RegisteredPlugin]) -> None:
         self.version = version
-        ordered = sorted(plugins, key=lambda plugin: plugin.position)
+        every = sorted(plugins, key=lambda plugin: plugin.position)
+        ordered = [plugin for plugin in every if plugin.mode is Mode.ACTIVE]
         self._by_key = {plugin.key: plugin for plugin in ordered}
         self._by_type = {type: tuple(plugin for plugin in ordered if plugin.type is type) for type in PluginType}
+        self._shadows = {plugin.key: plugin for plugin in every if plugin.mode is Mode.SHADOW}
 
     def of(self, type: PluginType) -> tuple[RegisteredPlugin, ...]:
         """The plugins of a type, in sequence order."""
@@ -89,8 +97,21 @@ class Snapshot:
         return tuple(plugin for plugin in hooks if state in plugin.states and plugin.matches(header))
 
     def get(self, key: str) -> RegisteredPlugin | None:
-        """The plugin with this key; None when there is none or its feature is disabled."""
+        """The plugin with this key; None when there is none, it is a shadow, or its feature is disabled."""
         return self._by_key.get(key)
+
+    @property
+    def has_shadows(self) -> bool:
+        """Whether there is any shadow."""
+        return bool(self._shadows)
+
+    def shadows(self, type: PluginType | None = None) -> tuple[RegisteredPlugin, ...]:
+        """The shadows of a type, or of all types."""
+        return tuple(plugin for plugin in self._shadows.values() if type is None or plugin.type is type)
+
+    def shadow(self, key: str) -> RegisteredPlugin | None:
+        """The shadow with this key; None when there is none, or its feature is disabled."""
+        return self._shadows.get(key)
 
 
 @part
@@ -188,6 +209,8 @@ def _registered(plugin: Plugin, feature: Feature) -> RegisteredPlugin:
         patience_seconds=plugin.patience_seconds,
         failure_policy=FailurePolicy(plugin.failure_policy),
         resumer=Resumer(plugin.resumer),
+        mode=Mode(plugin.mode),
+        shadow_of=plugin.shadow_of or "",
     )
 
 

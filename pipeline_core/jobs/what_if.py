@@ -239,7 +239,7 @@ def _plugins(session: Session, definition: FeatureDefinition) -> tuple[PluginTal
     before = {
         plugin.type: plugin.matcher
         for type in PluginType
-        for plugin in (*enabled.of(type), *disabled.of(type))
+        for plugin in (*enabled.of(type), *enabled.shadows(type), *disabled.of(type), *disabled.shadows(type))
         if plugin.feature == definition.name
     }
     after = {plugin.type: compile(plugin.effective) for plugin in definition.plugins}

@@ -1,4 +1,4 @@
-"""The types of plugins, the failure policies, and who resumes jobs."""
+"""The types of plugins, their modes and failure policies, and who resumes jobs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ class PluginType(StrEnum):
     def exclusive(self) -> bool:
         """At most one plugin of this type may take part in a job."""
         return self in (PluginType.TEMPLATE_TRANSLATOR, PluginType.SCHEDULER_BINDER)
+
+
+class Mode(StrEnum):
+    """Whether a plugin takes part in jobs, or is only asked what it would have done."""
+
+    ACTIVE = "active"
+    SHADOW = "shadow"
 
 
 class FailurePolicy(StrEnum):

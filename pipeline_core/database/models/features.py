@@ -51,7 +51,8 @@ class Feature(Base):
 class Plugin(Base):
     """An endpoint that the service calls. `position` orders the plugins of one type; gaps mean nothing.
 
-    `selector` is as given (null: none), `effective_selector` merged with the feature's.
+    `selector` is as given (null: none), `effective_selector` merged with the feature's. `shadow_of` is the key of the active
+    plugin that a shadow (`mode`) is to replace, if it names one.
     """
 
     __tablename__ = "plugins"
@@ -71,6 +72,8 @@ class Plugin(Base):
     failure_policy: Mapped[str]
     # Of gates: who resumes past them.
     resumer: Mapped[str]
+    mode: Mapped[str]
+    shadow_of: Mapped[str | None]
 
     feature: Mapped[Feature] = relationship(back_populates="plugins")
 

@@ -136,6 +136,7 @@ def test_a_feature_is_shown_as_it_was_registered_without_its_secrets() -> None:
         "authorization": "set",
         "signingSecret": "set",
         "jobSelector": selector,
+        "mode": "active",
     }
     assert [plugin["pluginType"] for plugin in plugins] == ["LifeHook", "AccessGate"]
     assert plugins[1] == {
@@ -147,6 +148,8 @@ def test_a_feature_is_shown_as_it_was_registered_without_its_secrets() -> None:
         "description": "a gate",
         "jobSelector": {"expression": "!t"},
         "effectiveJobSelector": {"conditions": selector["conditions"], "expression": "!t"},
+        "mode": "active",
+        "shadowOf": None,
         "sequence": 1,
         "enabled": False,
         "timeoutSeconds": 30,

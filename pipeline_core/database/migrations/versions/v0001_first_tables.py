@@ -352,6 +352,8 @@ def upgrade() -> None:
         sa.Column("patience_seconds", sa.Integer(), nullable=False),
         sa.Column("failure_policy", sa.Text(), nullable=False),
         sa.Column("resumer", sa.Text(), nullable=False),
+        sa.Column("mode", sa.Text(), nullable=False),
+        sa.Column("shadow_of", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["feature_id"], ["features.id"], name=op.f("fk_plugins_feature_id"), ondelete="CASCADE"
         ),
