@@ -35,7 +35,9 @@ COMMANDS = {
     "backfill": Entry("pipeline_cli.schedules:backfills", "Show, stop and resume backfills of flows."),
     "feature": Entry("pipeline_cli.features:feature", "Register, show and switch features."),
     "plugins": Entry("pipeline_cli.plugins:plugins", "List plugins in running order."),
-    "plugin": Entry("pipeline_cli.plugins:plugin", "Write, check, try and show plugins, and change their order."),
+    "plugin": Entry(
+        "pipeline_cli.plugins:plugin", "Write, check, try, show and promote plugins, and change their order."
+    ),
     "deliveries": Entry("pipeline_cli.plugins:deliveries", "List deliveries of events to LifeHooks, and their status."),
     "redeliver": Entry("pipeline_cli.plugins:redeliver", "Send deliveries again that were given up."),
     "token": Entry("pipeline_cli.tokens:token", "Create, list and delete tokens."),

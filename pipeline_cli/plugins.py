@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pipeline_cli import render
+from pipeline_cli import render, render_shadows
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.group import Entry, LazyGroup
 from pipeline_cli.options import with_service
@@ -36,9 +36,11 @@ plugin = LazyGroup(
         ),
         "packet": Entry("pipeline_cli.plugins:packet", "Print the packet that a job's plugins of one stage were sent."),
         "show": Entry("pipeline_cli.plugins:show", "Show a plugin with the state of its circuit and its last calls."),
+        "shadow": Entry("pipeline_cli.plugins:shadow", "Show what a shadow answered, beside what was decided."),
+        "promote": Entry("pipeline_cli.plugins:promote", "Let a shadow take the place of the plugin that it names."),
         "order": Entry("pipeline_cli.plugins:order", "Let a plugin run before another one of its type."),
     },
-    help="Write, check, try and show plugins, and change their order.",
+    help="Write, check, try, show and promote plugins, and change their order.",
 )
 
 show = show_command(
@@ -61,6 +63,31 @@ def packet(service: ServiceClient, out: Output, job_id: str, stage: str) -> None
     """
     document = service.get("v1", "job", "packet", job_id, params={"stage": stage}).payload
     out.show(document, lambda shown: [json.dumps(shown, indent=2)])
+
+
+@click.command()
+@click.argument("key", metavar="KEY")
+@click.option("--since", type=int, metavar="SECONDS", help="Only answers of this unix second or later.")
+@with_service
+def shadow(service: ServiceClient, out: Output, key: str, since: int | None) -> None:
+    """Show what a shadow answered, beside what was decided.
+
+    How often both agreed, the latest disagreements and errors, and how long both took.
+    """
+    params = {} if since is None else {"since": since}
+    out.show(service.get("v1", "plugins", "shadow", key, params=params).payload, render_shadows.report)
+
+
+@click.command()
+@click.argument("key", metavar="KEY")
+@with_service
+def promote(service: ServiceClient, out: Output, key: str) -> None:
+    """Let a shadow take the place of the plugin that it names.
+
+    That one becomes its shadow; promoting that one takes it back.
+    """
+    payload = service.put("v1", "plugins", "promote", key).payload
+    out.show(payload, lambda shown: [f"{key} is active; {shown['replaced']['key']} is its shadow"])
 
 
 @click.command()

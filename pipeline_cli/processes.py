@@ -80,12 +80,12 @@ def _become(command: list[str]) -> None:
 def worker(kind: str, name: str, stages: tuple[str, ...], concurrency: int | None) -> None:
     """Run a worker: of one kind, or of all kinds but the stages.
 
-    The latter is the kind background, which also runs the ticks and the watcher.
+    The latter is the kind background, which also runs the ticks and the watcher, and asks shadows.
     """
     if stages and kind != "stages":
         raise click.UsageError(f"--stage is for the kind stages, not for {kind}")
     _checked_settings()
-    if kind != "hooks":
+    if kind not in ("hooks", "shadows"):
         _check_cluster()
     queues = [names.stage_queue(stage) for stage in STAGES if str(stage) in stages]
     _become(processes.worker(kind, name=name, queues=queues, concurrency=concurrency or 0))

@@ -35,7 +35,7 @@ class Progress:
     def new_lines(self, events: Sequence[render.Record], trail: Sequence[render.Record]) -> list[Text]:
         """The lines for events and entries that were not printed yet, by time."""
         timed = [(instant(event.get("occurredAt")), event_line(event)) for event in events[self.events :]]
-        calls = {tuple(call.get(name) for name in CALL_KEY): call for call in trail}
+        calls = {tuple(call.get(name) for name in CALL_KEY): call for call in trail if call.get("mode") != "shadow"}
         timed += [
             (instant(call.get("startedAt")), call_line(call)) for key, call in calls.items() if key not in self.calls
         ]

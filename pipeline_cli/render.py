@@ -194,7 +194,7 @@ def trail(payload: Sequence[Record]) -> Iterator[Table]:
             [
                 clock(entry.get("startedAt")),
                 entry.get("stage"),
-                entry.get("plugin") or "",
+                f"{entry.get('plugin') or ''}{' (shadow)' if entry.get('mode') == 'shadow' else ''}",
                 entry.get("attempts") or "",
                 duration(entry.get("durationMs")),
                 entry.get("outcome") or "",
@@ -284,12 +284,13 @@ def feature(payload: Record) -> Iterator[Any]:
 
 def plugins(payload: Sequence[Record]) -> Iterator[Table]:
     yield table(
-        ["TYPE", "#", "PLUGIN", "OWNER", "ON", "ADDRESS", "WHEN", "ON FAILURE", "RESUMED BY"],
+        ["TYPE", "#", "PLUGIN", "MODE", "OWNER", "ON", "ADDRESS", "WHEN", "ON FAILURE", "RESUMED BY"],
         [
             [
                 plugin.get("pluginType"),
                 plugin.get("sequence"),
                 plugin.get("key"),
+                plugin.get("mode"),
                 brief(plugin.get("owner")),
                 plugin.get("enabled"),
                 plugin.get("callAddress"),
@@ -303,12 +304,13 @@ def plugins(payload: Sequence[Record]) -> Iterator[Table]:
 
 
 def plugin(payload: Record) -> Iterator[Any]:
-    names = ("key", "feature", "owner", "description", "enabled", "sequence", "callAddress", "failurePolicy", "resume")
+    names = ("key", "feature", "owner", "description", "enabled", "mode", "shadowOf", "sequence", "callAddress")
+    policies = ("failurePolicy", "resume")
     limits = ("timeoutSeconds", "maxAttempts", "patienceSeconds")
     selector = payload.get("effectiveJobSelector") or {}
     health = payload.get("health")
     yield key_values(
-        {name: payload.get(name) for name in (*names, *limits)}
+        {name: payload.get(name) for name in (*names, *policies, *limits)}
         | {"selector": selector.get("expression")}
         | {"circuit": health.get("circuit") if health else "unknown: Redis is away"}
         | ({"failures in a row": health.get("failuresInARow"), "last failure": health.get("cause")} if health else {})

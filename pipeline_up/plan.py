@@ -52,6 +52,7 @@ class ProcessPlan:
             *self._hook_workers(first=1),
             self.worker("flows"),
             self.worker("housekeeping"),
+            self.worker("shadows"),
             self._service("beat", processes.beat(str(self.data_dir / "run" / "beat")), heartbeat=heartbeats.BEAT),
             self._service("watcher", processes.watcher()),
         ]

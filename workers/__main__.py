@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     worker.add_argument("--pool", required=True)
     worker.add_argument("--ticks", action="store_true", help="run the ticks in this process")
     worker.add_argument("--watch", action="store_true", help="run the watcher in this process")
+    worker.add_argument("--shadows", action="store_true", help="ask shadows in this process")
     beat = kinds.add_parser("beat", allow_abbrev=False)
     beat.add_argument("--schedule", required=True)
     kinds.add_parser("watch", allow_abbrev=False)
@@ -62,10 +63,14 @@ def _worker(app: Any, options: argparse.Namespace) -> Callable[[], int | None]:
     from celery.utils.nodenames import default_nodename, host_format
 
     queues = options.queues.split(",")
-    if options.ticks or options.watch:
+    if options.ticks or options.watch or options.shadows:
         from workers import background
 
-        steps = {background.Ticks: options.ticks, background.Watcher: options.watch}
+        steps = {
+            background.Ticks: options.ticks,
+            background.Watcher: options.watch,
+            background.Shadows: options.shadows,
+        }
         app.steps["worker"].update(step for step, wanted in steps.items() if wanted)
     app.conf.imports = task_modules(queues)
     worker = app.Worker(

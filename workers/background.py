@@ -1,4 +1,4 @@
-"""What the background worker runs beside its tasks, in threads of its own: the ticks, and the watcher.
+"""What the background worker runs beside its tasks, in threads of its own: the ticks, the watcher, and the calls of shadows.
 
 If one of these threads ends by itself, the process ends with it: it is started again as a whole, and finds what is due.
 """
@@ -17,6 +17,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.operations import due_work, heartbeats
 from workers.heartbeats import beat
 from workers.names import SEND_QUEUE_PROBES, TICK_SECONDS, tick_name
+from workers.shadows import ShadowWorker
 from workers.ticker import Ticker
 from workers.watch import lease_owner, watch
 
@@ -83,6 +84,16 @@ class Ticks(Background):
             lambda: [tick_name(name) for name in due_work.find(now())],
         )
         return ticker.run, ticker.stop
+
+
+class Shadows(Background):
+    """Asks shadows (`workers.shadows`)."""
+
+    name = "shadows"
+
+    def make(self, parent: Any) -> tuple[Callable[[], object], Callable[[], object]]:
+        worker = ShadowWorker()
+        return worker.run, worker.stop
 
 
 class Watcher(Background):

@@ -139,6 +139,7 @@ def _launch(steps: Sequence[ClaimedStep]) -> None:
             if progress is None:
                 _finish_alone(each)
             failpoints.reach(Point.STAGE_FINISHED, each.step.stage, each.step.name)
+        stage_run.publish_shadows(each.step, each.outcome)
         if isinstance(each.outcome, Launched | Fail):
             launches().done(each.step)
         labels = (each.step.stage, type(each.outcome).__name__.lower())

@@ -9,6 +9,8 @@ from pipeline_core.stages.names import STAGES, Stage
 HOOKS = "hooks"
 FLOWS = "flows"
 TICKS = "ticks"
+SHADOWS = "shadows"
+"""Queue probes only: what shadows are to be asked is not in messages (`pipeline_core.plugins.shadow_queue`)."""
 
 DELIVER = "hook.deliver"
 ADVANCE_RUN = "flow.advance"
@@ -58,11 +60,12 @@ def stage_queues() -> list[str]:
 
 def queues() -> list[str]:
     """The names of all queues."""
-    return [*stage_queues(), HOOKS, FLOWS, TICKS]
+    return [*stage_queues(), HOOKS, FLOWS, TICKS, SHADOWS]
 
 
 def task_modules(queues: Iterable[str]) -> list[str]:
     """The modules that a process which serves these queues loads. One that serves none, beat, sends messages without them."""
     modules = {stage_queue(stage): "stages" for stage in STAGES} | {HOOKS: "hooks", FLOWS: "flows", TICKS: "ticks"}
-    tasks = sorted({modules[queue] for queue in queues})
-    return ["workers.signals", *(f"workers.tasks.{name}" for name in [*tasks, *(["probes"] if tasks else [])])]
+    served = list(queues)
+    tasks = sorted({modules[queue] for queue in served if queue in modules})
+    return ["workers.signals", *(f"workers.tasks.{name}" for name in [*tasks, *(["probes"] if served else [])])]

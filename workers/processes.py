@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
-from workers.names import FLOWS, HOOKS, TICKS, stage_queues
+from workers.names import FLOWS, HOOKS, SHADOWS, TICKS, stage_queues
 
 APP = "workers.app"
 
@@ -37,6 +37,8 @@ WORKERS = {
     # Advancing a run mostly waits for the database.
     "flows": WorkerKind((FLOWS,), 8, "threads"),
     "housekeeping": WorkerKind((TICKS,), 1),
+    # Shadows are asked in threads of their own.
+    "shadows": WorkerKind((SHADOWS,), 1, "threads", ("--shadows",)),
 }
 """The kinds of workers that serve one thing each; together every queue once."""
 
@@ -44,7 +46,7 @@ BACKGROUND = "background"
 KINDS = {
     **WORKERS,
     # A delivery's call does not hold one of these threads, and the ticks have their own.
-    BACKGROUND: WorkerKind((HOOKS, FLOWS, TICKS), 16, "threads", ("--ticks", "--watch")),
+    BACKGROUND: WorkerKind((HOOKS, FLOWS, TICKS, SHADOWS), 16, "threads", ("--ticks", "--watch", "--shadows")),
 }
 """All kinds of workers. `background` does in one process what all others but the stages do, with beat and the watcher."""
 

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.failpoints import Point
-from pipeline_core.common.redis import outage
+from pipeline_core.common.redis import outage, quick_redis
 from pipeline_core.database import wakeups
 from pipeline_core.database.wakeups import (
     CleanupDue,
@@ -21,12 +21,15 @@ from pipeline_core.database.wakeups import (
     FlowDue,
     RunDue,
     SchedulesDue,
+    ShadowDue,
     StepDue,
     Wakeup,
 )
 from pipeline_core.flows.runs import run_signals
 from pipeline_core.hooks import woken
+from pipeline_core.plugins import shadow_queue
 from pipeline_core.runtime import part
+from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from workers import chain
 from workers.app import app, send_task
@@ -89,7 +92,9 @@ class Sender:
             self._producer = Producer(self._connection.channel(), auto_declare=False)
         with self._producer.batch():
             for wakeup in noted:
-                send(wakeup, self._producer)
+                if not isinstance(wakeup, ShadowDue):
+                    send(wakeup, self._producer)
+        send_shadows([wakeup for wakeup in noted if isinstance(wakeup, ShadowDue)])
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -101,6 +106,18 @@ class Sender:
 def publisher() -> Publisher:
     """This process's publisher. What it has gathered is sent when the runtime is closed, and when the process ends."""
     return Publisher(Sender().send)
+
+
+def send_shadows(due: Sequence[ShadowDue]) -> None:
+    """Put what shadows are to be asked into their lists, in one round trip. Raises RedisError."""
+    redis = quick_redis()
+    if not due or redis is None:
+        return
+    pipe = redis.pipeline(transaction=False)
+    for each in due:
+        question = (each.job_id, each.stage, each.shadow_of)
+        shadow_queue.put(pipe, settings().redis_prefix, each.plugin_key, question)
+    pipe.execute()
 
 
 def send(wakeup: Wakeup, producer: Producer) -> None:

@@ -25,12 +25,12 @@ from pipeline_core.jobs.trials import Trial, trial
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
-from pipeline_core.stages import bind, decorate, factors, gates, launch, translate
+from pipeline_core.stages import bind, decorate, factors, gates, launch, shadows, translate
 from pipeline_core.stages.calls import first_plugins
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, NoPlace, Outcome
 from pipeline_core.stages.shares import ALONE, SLOW_SECONDS, Key, Waiting, keys_of, shares
-from workers import chain, processes
+from workers import chain, processes, publish
 from workers.lease_renewal import lease_renewal
 
 log = structlog.get_logger(__name__)
@@ -155,6 +155,7 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
         progress = cursor.finish(step, result)
     failpoints.reach(Point.STAGE_FINISHED, step.stage, step.name)
     totals().observe(Metric.STAGE_SECONDS, (step.stage, type(result).__name__.lower()), time.monotonic() - started)
+    publish_shadows(step, result)
     if isinstance(result, NoPlace):
         # Its gates that have answered are written.
         _wait(step, keys_of(step.user_id, [result.plugin]))
@@ -166,6 +167,12 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
             chain.park(step.job_id, parked_epoch, stages)
             failpoints.reach(Point.CHAIN_PARKED, step.name)
     return progress
+
+
+def publish_shadows(step: ClaimedStep, result: Outcome) -> None:
+    """Have the shadows asked about what has just been committed. Waits for nothing."""
+    if due := shadows.due(step, result):
+        publish.publish(due)
 
 
 def finish_launch(step: ClaimedStep, result: Outcome) -> None:

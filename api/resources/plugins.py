@@ -1,4 +1,4 @@
-"""Reading plugins and putting them in order."""
+"""Reading plugins, putting them in order, and promoting shadows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from typing import Any
 
 from api import paging
 from api.blueprint import Blueprint, Call
+from api.idempotency import KEY_HEADER, repeatable
 from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import OptionalPages
+from api.schemas.shadows import Promotion, ShadowReport, ShadowSince
+from pipeline_core.auth import idempotency
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
 from pipeline_core.features.definition import EVERYONE
+from pipeline_core.jobs import shadow_report
 from pipeline_core.plugins.guard import health
-from pipeline_core.plugins.types import PluginType
+from pipeline_core.plugins.types import Mode, PluginType
 
 blueprint = Blueprint("plugins", __name__, url_prefix="/v1/plugins", description="The endpoints that are called.")
 
@@ -24,6 +28,9 @@ _EXAMPLE = {
     "afterKey": "AccessGate.budget.finance",
     "pluginType": "AccessGate",
 }
+
+_PROMOTED = "promoted"
+"""What stands for the promotion among what requests with an Idempotency-Key have made."""
 
 _TYPE = {
     "in": "path",
@@ -49,12 +56,47 @@ def sequence(call: Call) -> None:
         registry.order(session, call.body, call.actor)
 
 
+@blueprint.operation(
+    "PUT",
+    "/promote/<key>",
+    needs=Privilege.WRITE_FEATURE,
+    payload=Promotion,
+    parameters=(KEY_HEADER,),
+    error_statuses=(409,),
+)
+def promote(call: Call, key: str) -> Any:
+    """Let a shadow take the place of the plugin that it names, which becomes its shadow
+
+    Both in one transaction, so that each job is asked by one of them. Promoting that one again takes it back. For the owner of
+    both features.
+    """
+    with transaction() as session:
+        earlier = idempotency.claim(session, call.actor, repeatable(call), _PROMOTED)
+        return registry.promotion(session, key) if earlier else registry.promote(session, key, call.actor)
+
+
+@blueprint.operation(
+    "GET",
+    "/shadow/<key>",
+    needs=Privilege.READ_JOB,
+    query=ShadowSince,
+    payload=ShadowReport,
+)
+def shadow(call: Call, key: str) -> Any:
+    """What a plugin answered as a shadow, beside what was decided
+
+    Only of jobs that the token may read. Values of environment variables whose names look secret are masked.
+    """
+    with transaction() as session:
+        return shadow_report.report(session, key, call.actor, call.query.get("since"))
+
+
 @blueprint.operation("GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail)
 def plugin_detail(call: Call, key: str) -> Any:
     """One plugin and its health"""
     with transaction() as session:
         found = registry.plugin_detail(session, key)
-    return {**found, "health": health(key)}
+    return {**found, "health": health(key, Mode(found["mode"]))}
 
 
 @blueprint.operation(

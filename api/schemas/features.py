@@ -233,7 +233,7 @@ class FeatureBody(BodySchema):
                 text = f"a feature has at most one plugin of a type; this is another {type}"
                 raise ValidationError({"plugins": {index: {"pluginType": [text]}}})
         for index, plugin in enumerate(data["plugins"]):
-            if plugin["mode"] is None:
+            if not plugin["mode"]:
                 plugin["mode"] = data["mode"]
                 if plugin["mode"] is Mode.SHADOW and plugin["pluginType"] is PluginType.LIFE_HOOK:
                     raise ValidationError({"plugins": {index: {"mode": [_HOOK_SHADOW]}}})

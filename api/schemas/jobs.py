@@ -24,7 +24,7 @@ from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.errors import MissingParameter
 from pipeline_core.jobs.submission import Submission
-from pipeline_core.plugins.types import Resumer
+from pipeline_core.plugins.types import Mode, Resumer
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -355,11 +355,18 @@ class Detail(Schema):
 
 
 class TrailItem(Schema):
-    """One plugin call, or one resume."""
+    """One plugin call, one resume, or what a shadow answered."""
 
+    mode = fields.String(
+        required=True,
+        validate=validate.OneOf([mode.value for mode in Mode]),
+        metadata={"description": "`shadow`: the answer of a shadow, which has decided nothing."},
+    )
     stage = fields.String(required=True)
     plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
-    asking = fields.Integer(required=True, metadata={"description": "Number of the call to this plugin, from 1."})
+    asking = fields.Integer(
+        required=True, metadata={"description": "Number of the call to this plugin, from 1; 0 of a shadow."}
+    )
     attempts = fields.Integer(required=True)
     startedAt = nullable_time()
     durationMs = fields.Integer(required=True)

@@ -160,7 +160,15 @@ def promote(session: Session, key: str, actor: Actor) -> dict[str, Any]:
     registry.version += 1
     after = plugins.keys_in_order(session, PluginType(shadow.type))
     audit.record(session, actor, Action.PLUGIN_PROMOTE, key, before=former, after=after)
-    return {"promoted": plugin_detail(session, key), "replaced": plugin_detail(session, other.key)}
+    return promotion(session, key, other.key)
+
+
+def promotion(session: Session, key: str, replaced: str | None = None) -> dict[str, Any]:
+    """A plugin that was promoted, and the one that it replaced, as the API shows them: without `replaced`, the first of its
+    shadows. Raises NotFound."""
+    shadows = select(Plugin.key).where(Plugin.shadow_of == key).order_by(Plugin.position, Plugin.id).limit(1)
+    other = replaced or session.scalar(shadows) or key
+    return {"promoted": plugin_detail(session, key), "replaced": plugin_detail(session, other)}
 
 
 def detail(session: Session, name: str) -> dict[str, Any]:

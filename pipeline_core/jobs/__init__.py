@@ -12,10 +12,11 @@ Read in this order:
 - `queries`, `search`, `detail`, `trail`, `logs` and `views` read jobs for the API; `feed` and `feed_tail` the feed of events,
   to which `feed_changes` adds moves between stages. `explanation` says which plugins a job would call, `what_if` which stored
   jobs a feature would take part in, `blame` which plugin added what, `packets` what a stage's plugins were sent,
-  and `past_packets` that of many jobs with what was answered.
+  and `past_packets` that of many jobs with what was answered. `shadow_answers` asks shadows and stores what they answer,
+  `shadow_report` compares that with what was decided.
 
 For use from outside: `submission` and `control` (API, flows), `claims`, `leases`, `cursor`, `trials` and
-`cleanup.delete_late_launch` (stage tasks), `rollup` (watcher), `results` (flows), `feed_tail` (the API's server too), `sweep`,
-the `due_…`, `pending` and `stale` functions (ticks), `lifecycle.on_transition` (listeners to changes of jobs' states), the
-reading side.
+`cleanup.delete_late_launch` (stage tasks), `rollup` (watcher), `results` (flows), `feed_tail` (the API's server too),
+`shadow_answers.answer`, `sweep`, the `due_…`, `pending` and `stale` functions (ticks), `lifecycle.on_transition` (listeners
+to changes of jobs' states), the reading side.
 """

@@ -1,4 +1,4 @@
-"""The trail of a job (its plugin calls and resumes), and its events."""
+"""The trail of a job (its plugin calls and resumes, and what shadows answered), and its events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database.engine import to_json
-from pipeline_core.database.models import Delivery, Event, TrailRow
+from pipeline_core.database.models import Delivery, Event, ShadowAnswer, TrailRow
 from pipeline_core.jobs import views
 from pipeline_core.jobs.queries import visible
+from pipeline_core.plugins.types import Mode
 from pipeline_core.taskset.masking import MASK, masked
 
 MAX_SHOWN_BYTES = 4 * 1024 * 1024
@@ -24,10 +25,19 @@ _ENV_VALUE = re.compile(r"/env/(\d+|-)/value$")
 
 
 def trail(session: Session, job_id: str, actor: Actor) -> list[dict[str, Any]]:
-    """Every plugin call of a job and every resume, in order. Raises NotFound."""
+    """Every plugin call of a job and every resume, in order, and then what shadows answered. Raises NotFound."""
     visible(session, job_id, actor)
     entries = session.scalars(select(TrailRow).where(TrailRow.job_id == job_id).order_by(TrailRow.id))
-    return bounded([{**views.trail_entry(entry), "patch": masked_patch(entry.patch)} for entry in entries])
+    shadows = session.scalars(select(ShadowAnswer).where(ShadowAnswer.job_id == job_id).order_by(ShadowAnswer.id))
+    return bounded(
+        [
+            *(
+                {**views.trail_entry(entry), "patch": masked_patch(entry.patch), "mode": Mode.ACTIVE}
+                for entry in entries
+            ),
+            *({**views.shadow_answer(one), "patch": masked_patch(one.patch), "mode": Mode.SHADOW} for one in shadows),
+        ]
+    )
 
 
 def bounded(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

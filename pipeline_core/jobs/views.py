@@ -9,8 +9,9 @@ from sqlalchemy import Row, and_, exists
 from sqlalchemy.orm import InstrumentedAttribute
 
 from pipeline_core.common.clock import rfc3339
-from pipeline_core.database.models import Delivery, Event, Job, Plugin, TrailRow
+from pipeline_core.database.models import Delivery, Event, Job, Plugin, ShadowAnswer, TrailRow
 from pipeline_core.hooks import deliveries as hooks
+from pipeline_core.stages.outcomes import SHADOW_CALL
 
 GATE_GONE = and_(Job.suspended_at.is_not(None), ~exists().where(Plugin.key == Job.suspended_by)).label("gate_gone")
 """Whether a job is suspended by a plugin that is not registered any more."""
@@ -67,10 +68,19 @@ def summary(job: Row[Any]) -> dict[str, Any]:
 
 def trail_entry(entry: TrailRow) -> dict[str, Any]:
     """One plugin call, or one resume; `actor` is who resumed."""
+    return _call(entry, entry.call_number, entry.actor)
+
+
+def shadow_answer(answer: ShadowAnswer) -> dict[str, Any]:
+    """What a shadow answered, in the form of a plugin call."""
+    return _call(answer, SHADOW_CALL, "")
+
+
+def _call(entry: TrailRow | ShadowAnswer, call_number: int, actor: str) -> dict[str, Any]:
     return {
         "stage": entry.stage,
         "plugin": entry.plugin_key,
-        "asking": entry.call_number,
+        "asking": call_number,
         "attempts": entry.attempts,
         "startedAt": rfc3339(entry.started_at),
         "durationMs": entry.duration_ms,
@@ -79,7 +89,7 @@ def trail_entry(entry: TrailRow) -> dict[str, Any]:
         "reason": entry.reason,
         "factors": entry.factors,
         "patch": entry.patch,
-        "actor": entry.actor,
+        "actor": actor,
     }
 
 

@@ -31,6 +31,10 @@ class Metric(StrEnum):
 
     PLUGIN_CALL_SECONDS = "plugin_call_seconds"
     """Requests to plugins: the plugin's key, the outcome."""
+    SHADOW_CALL_SECONDS = "shadow_call_seconds"
+    """Requests to shadows: the plugin's key, the outcome."""
+    SHADOWS_DROPPED = "shadows_dropped"
+    """Questions that a shadow was not asked, because too many waited or it was unavailable: the plugin's key."""
     STAGE_SECONDS = "stage_seconds"
     """Stages, from the claim to the commit: the stage, the outcome."""
     TICK_SECONDS = "tick_seconds"

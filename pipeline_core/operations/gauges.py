@@ -11,7 +11,7 @@ from pipeline_core.metrics.totals import Histogram, Labels, Metric, Totals
 from pipeline_core.operations import heartbeats
 from pipeline_core.operations.cluster_health import ClusterHealth
 from pipeline_core.operations.status import Status, StepCondition
-from pipeline_core.plugins.guard import Circuit
+from pipeline_core.plugins.guard import CALL_METRICS, Circuit
 from pipeline_core.stages.names import STAGES
 
 Numbers = Mapping[Labels, float]
@@ -199,13 +199,24 @@ def _in_redis(status: Status) -> Iterator[Family]:
 def of_totals(totals: Totals, plugins: Collection[str]) -> Iterator[Family]:
     """The counters and histograms in Redis; per-plugin ones for these plugins only. Raises RedisError."""
     note = " Counted in Redis, and from 0 again when that was emptied."
-    calls = totals.histograms(Metric.PLUGIN_CALL_SECONDS)
+    calls = {
+        (*labels, mode.value): histogram
+        for mode, metric in CALL_METRICS.items()
+        for labels, histogram in totals.histograms(metric).items()
+    }
     yield Family(
         "pipeline_plugin_call_seconds",
-        "How long requests to plugins took, by plugin and outcome." + note,
-        ("plugin", "outcome"),
+        "How long requests to plugins took, by plugin, outcome and mode." + note,
+        ("plugin", "outcome", "mode"),
         {labels: histogram for labels, histogram in calls.items() if labels[0] in plugins},
         Kind.HISTOGRAM,
+    )
+    yield Family(
+        "pipeline_shadows_dropped_total",
+        "Questions that a shadow was not asked, since too many waited or it could not be called, by plugin." + note,
+        ("plugin",),
+        _float(totals.counts(Metric.SHADOWS_DROPPED)),
+        Kind.COUNTER,
     )
     yield Family(
         "pipeline_stage_seconds",

@@ -30,7 +30,7 @@ from pipeline_core.plugins.guard import Guard, PluginHealth
 from pipeline_core.plugins.network import Deadline
 from pipeline_core.plugins.packet import Endpoint, call_headers
 from pipeline_core.plugins.transport import Response, Transport
-from pipeline_core.plugins.types import PluginType
+from pipeline_core.plugins.types import Mode, PluginType
 from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
@@ -67,9 +67,10 @@ class PluginClient:
         redis: Redis | None = None,
         concurrency: int | None = None,
         outage: Outage | None = None,
+        mode: Mode = Mode.ACTIVE,
     ) -> PluginClient:
-        """A client with these settings; `redis`, `concurrency` and `outage` as for `Guard.configured`."""
-        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency, outage))
+        """A client with these settings; `redis`, `concurrency`, `outage` and `mode` as for `Guard.configured`."""
+        return cls(Transport(settings.plugin_networks), Guard.configured(settings, redis, concurrency, outage, mode))
 
     def call(
         self,
@@ -136,6 +137,12 @@ def client() -> PluginClient:
 def hook_client() -> PluginClient:
     """This process's client for LifeHooks."""
     return PluginClient.configured(settings(), quick_redis(), settings().hook_concurrency, outage())
+
+
+@part(close=PluginClient.close)
+def shadow_client() -> PluginClient:
+    """This process's client for shadows: neither their calls nor their failures count for the plugins of the stages."""
+    return PluginClient.configured(settings(), quick_redis(), outage=outage(), mode=Mode.SHADOW)
 
 
 def _limit(timeout: float, deadline: float) -> Deadline:

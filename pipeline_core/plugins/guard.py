@@ -39,6 +39,7 @@ from pipeline_core.plugins.errors import (
     JobRejected,
     PluginUnavailable,
 )
+from pipeline_core.plugins.types import Mode
 from pipeline_core.runtime import part
 from pipeline_core.settings import Settings, settings
 
@@ -56,6 +57,11 @@ SPARE_PART = 8
 """With its calls a process takes one slot more for each so many of the limit."""
 LIMIT_RETRY = 1.0
 """Seconds until the next attempt after the limit was reached."""
+
+CALL_METRICS = {Mode.ACTIVE: Metric.PLUGIN_CALL_SECONDS, Mode.SHADOW: Metric.SHADOW_CALL_SECONDS}
+"""What counts the requests, by the mode of the plugin."""
+_ROOMS = {Mode.ACTIVE: "plugin", Mode.SHADOW: "shadow"}
+"""What begins the names of its keys in Redis."""
 
 
 class Circuit(StrEnum):
@@ -169,8 +175,10 @@ class Guard:
         failures: int,
         open_seconds: float,
         outage: Outage | None = None,
+        mode: Mode = Mode.ACTIVE,
     ) -> None:
         self._redis = redis
+        self._room, self._metric = _ROOMS[mode], CALL_METRICS[mode]
         self._prefix = prefix
         self._concurrency = concurrency
         self._failures = failures
@@ -193,8 +201,10 @@ class Guard:
         redis: Redis | None = None,
         concurrency: int | None = None,
         outage: Outage | None = None,
+        mode: Mode = Mode.ACTIVE,
     ) -> Guard:
-        """A guard with these settings, with another limit of concurrent calls if `concurrency` is given.
+        """A guard with these settings, with another limit of concurrent calls if `concurrency` is given. What one for calls of
+        shadows (`mode`) counts and limits is apart from all others.
 
         Without `redis` it opens a connection of its own with short time-outs.
         """
@@ -207,6 +217,7 @@ class Guard:
             failures=settings.breaker_failures,
             open_seconds=settings.breaker_open_seconds,
             outage=outage,
+            mode=mode,
         )
 
     @contextmanager
@@ -366,8 +377,8 @@ class Guard:
         return held
 
     def _keys(self, key: str) -> list[str]:
-        stem = f"{self._prefix}plugin:{key}:"
-        return [f"{stem}slots", f"{stem}circuit", f"{stem}recent", totals_key(self._prefix, Metric.PLUGIN_CALL_SECONDS)]
+        stem = f"{self._prefix}{self._room}:{key}:"
+        return [f"{stem}slots", f"{stem}circuit", f"{stem}recent", totals_key(self._prefix, self._metric)]
 
     def _pause_redis(self, error: RedisError) -> None:
         self._outage.begin("plugin calls are unguarded", error)
@@ -382,9 +393,10 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def health(key: str) -> dict[str, Any] | None:
-    """The circuit, the recent attempts and the latency of the plugin `key`, as JSON; None while Redis is unavailable."""
-    found = _guard().health(key)
+def health(key: str, mode: Mode = Mode.ACTIVE) -> dict[str, Any] | None:
+    """The circuit, the recent attempts and the latency of the plugin `key`, as JSON; None while Redis is unavailable. `mode`
+    says which calls of it: those for jobs, or those as a shadow."""
+    found = (_guard() if mode is Mode.ACTIVE else _shadow_guard()).health(key)
     return health_json(found) if found else None
 
 
@@ -417,3 +429,8 @@ def health_json(found: PluginHealth) -> dict[str, Any]:
 @part
 def _guard() -> Guard:
     return Guard.configured(settings(), quick_redis(), outage=outage())
+
+
+@part
+def _shadow_guard() -> Guard:
+    return Guard.configured(settings(), quick_redis(), outage=outage(), mode=Mode.SHADOW)

@@ -5,8 +5,8 @@ between gates.
 Read in this order: `names` (the stages and their order), `choice` (which plugins a stage calls for a job), `outcomes` (the
 claimed step and what may come of it), `shares` (which steps get a place in a worker), `calls` (calling plugins, and what
 follows when one does not answer), then the stages: `translate`, `factors`, `gates`, `decorate`, `bind`, `launch`. `reading`
-reads their answers, and `tasksets` checks the TaskSets in them.
+reads their answers, and `tasksets` checks the TaskSets in them. `shadows` asks shadows about a stage that was decided.
 
 For use from outside: `names`, `choice`, `outcomes`, `shares`, `calls.first_plugins`, `tasksets.check_submitted`, `reading`,
-`decorate.recorded_change`, and each stage's `run`.
+`shadows`, `decorate.recorded_change`, and each stage's `run`.
 """

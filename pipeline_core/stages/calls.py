@@ -91,9 +91,14 @@ def request_body(step: ClaimedStep) -> bytes:
 
 
 def settled_calls(step: ClaimedStep) -> dict[str, TrailEntry]:
-    """The trail entries of plugins that need not be called again, by key."""
+    """The trail entries of plugins that need not be called again, by key.
+
+    One that was promoted since is not called where the plugin has answered whose place it took: it has its entry.
+    """
     latest = {entry.plugin_key: entry for entry in step.trail if entry.outcome is not TrailOutcome.RESUMED}
-    return {key: entry for key, entry in latest.items() if entry.outcome in _DONE}
+    done = {key: entry for key, entry in latest.items() if entry.outcome in _DONE}
+    replaced = {key: shadow.shadow_of for key in done if (shadow := step.plugins.shadow(key)) and shadow.shadow_of}
+    return {**{by: done[key] for key, by in replaced.items()}, **done}
 
 
 def first_plugins(step: ClaimedStep) -> tuple[RegisteredPlugin, ...]:
@@ -145,7 +150,7 @@ def call(
             request_id=step.request_id,
         )
         attempts = reply.attempts
-        value = _without_secrets(plugin, read(reply.body), body, reply.body)
+        value = without_secrets(plugin, read(reply.body), body, reply.body)
         return Answered(plugin=plugin, value=value, entry=entry(TrailOutcome.ANSWERED, attempts))
     except CallFailed as failure:
         failure.cause = mask(failure.cause, plugin.endpoint.secrets)
@@ -154,7 +159,7 @@ def call(
         shares().answered(step.owner, plugin)
 
 
-def _without_secrets(plugin: RegisteredPlugin, value: Value, request: bytes, answer: bytes) -> Value:
+def without_secrets(plugin: RegisteredPlugin, value: Value, request: bytes, answer: bytes) -> Value:
     """The value of an answer with the plugin's own secrets masked in its texts, since people get to see them.
 
     A TaskSet has to run as it was answered: one that has them is refused. Raises BadAnswer.

@@ -30,6 +30,10 @@ class TrailOutcome(StrEnum):
     ASK_AGAIN = "ask_again"
 
 
+SHADOW_CALL = 0
+"""The number of a shadow's call: those of plugins that take part in a job are numbered from 1."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrailEntry:
     """One plugin call, for the trail. `factors` are those that a generator gave; `patch` (RFC 6902) is what a translator,

@@ -81,6 +81,29 @@ def test_the_order_is_changed_with_the_keyboard(admin: Browser, service: Install
     assert order() == before
 
 
+def test_a_shadow_is_promoted_on_its_feature_s_page(admin: Browser, service: Installation) -> None:
+    never = {"conditions": [{"name": "never", "key": "type", "expect": "never"}], "expression": "never"}
+    gate = {"pluginType": "AccessGate", "callAddress": "http://127.0.0.1:9/gate", "jobSelector": never}
+    service.register("gate-one", gate)
+    service.register("gate-two", {**gate, "mode": "shadow", "shadowOf": "AccessGate.gate-one.tests"})
+    try:
+        admin.open("/plugins")
+        admin.find("ul[aria-label=Shadows] li", "gate-two")
+        admin.open("/features/gate-two")
+        admin.find(".shadow", "It is to replace AccessGate.gate-one.tests.")
+        admin.find(".shadow button", "Promote").click()
+        admin.find("dialog button[type=submit]", "Promote").click()
+        admin.wait_gone("dialog")
+        admin.wait_gone(".shadow")
+        modes = [
+            service.get(f"/v1/plugins/detail/AccessGate.{name}.tests")["mode"] for name in ("gate-one", "gate-two")
+        ]
+        assert modes == ["shadow", "active"]
+    finally:
+        for name in ("gate-one", "gate-two"):
+            service.ask("DELETE", f"/v1/features/{name}")
+
+
 def _pair(first: str, second: str) -> dict[str, str]:
     return {
         "beforeKey": f"TemplateDecorator.{first}.tests",

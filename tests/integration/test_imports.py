@@ -25,6 +25,7 @@ PROCESSES = {
     "hooks": (processes.worker("hooks"), NOBODY | API_ONLY | FLOWS | LAUNCHES),
     "flows": (processes.worker("flows"), NOBODY | API_ONLY),
     "housekeeping": (processes.worker("housekeeping"), NOBODY | API_ONLY),
+    "shadows": (processes.worker("shadows"), NOBODY | API_ONLY),
     "beat": (processes.beat("/none"), NOBODY | API_ONLY | FLOWS | LAUNCHES),
     "watcher": (processes.watcher(), NOBODY | API_ONLY | FLOWS | LAUNCHES | CALLS),
     "alone": (processes.alone("01J", 1, Stage.BIND, "worker"), NOBODY | API_ONLY | FLOWS),

@@ -24,6 +24,7 @@ from pipeline_core.database.models.jobs import (
     JobDocument,
     JobResult,
     Replica,
+    ShadowAnswer,
     Step,
     TrailRow,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "RunDefinitionRow",
     "RunRow",
     "RunSignal",
+    "ShadowAnswer",
     "Step",
     "TaskAttempt",
     "TaskRunRow",

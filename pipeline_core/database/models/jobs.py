@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, Index, PrimaryKeyConstraint, text
+from sqlalchemy import BigInteger, ForeignKey, Index, PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline_core.database.models.base import Base, Document, Id, Serial, Timestamp
@@ -169,6 +169,34 @@ class TrailRow(Base):
         Index(None, "job_id", "id"),
         Index("ix_trail_failed", "started_at", postgresql_where=text("outcome = 'failed'")),
     )
+
+
+class ShadowAnswer(Base):
+    """What a shadow answered about a stage of a job, beside its trail: one row per job, stage and shadow.
+
+    `shadow_of` is the plugin that it was to replace, `trail_id` the plugin call that it is compared with, and `agrees` whether
+    both answered the same; null where one of them did not answer. The other columns are as in the trail.
+    """
+
+    __tablename__ = "shadow_answers"
+
+    id: Mapped[Serial]
+    job_id: Mapped[Id] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    stage: Mapped[str]
+    plugin_key: Mapped[str]
+    shadow_of: Mapped[str] = mapped_column(default="")
+    attempts: Mapped[int] = mapped_column(default=0)
+    started_at: Mapped[Timestamp]
+    duration_ms: Mapped[int] = mapped_column(default=0)
+    outcome: Mapped[str]
+    decision: Mapped[str] = mapped_column(default="")
+    reason: Mapped[str] = mapped_column(default="")
+    factors: Mapped[Document | None]
+    patch: Mapped[Document | None]
+    trail_id: Mapped[int | None] = mapped_column(BigInteger)
+    agrees: Mapped[bool | None]
+
+    __table_args__ = (UniqueConstraint("job_id", "stage", "plugin_key"), Index(None, "plugin_key", "started_at"))
 
 
 class Replica(Base):

@@ -74,6 +74,8 @@ NEEDS = {
     ("GET", "/v1/features/list/all"): "read_feature",
     ("GET", "/v1/features/detail/f"): "read_feature",
     ("PUT", "/v1/plugins/sequence"): "write_feature",
+    ("PUT", "/v1/plugins/promote/k"): "write_feature",
+    ("GET", "/v1/plugins/shadow/k"): "read_job",
     ("GET", "/v1/plugins/detail/k"): "read_feature",
     ("GET", "/v1/plugins/list/all"): "read_feature",
     ("GET", "/v1/hooks/deliveries"): "read_feature",

@@ -117,7 +117,7 @@ def test_calls_of_plugins_that_are_registered_are_counted_by_outcome(admin: Any)
             with pytest.raises(PluginUnavailable), client()._guard.entered(plugin, 30):
                 raise PluginUnavailable("no route")
     found = numbers()
-    assert found[f'pipeline_plugin_call_seconds_count{{outcome="unavailable",plugin="{key}"}}'] == 5
+    assert found[f'pipeline_plugin_call_seconds_count{{mode="active",outcome="unavailable",plugin="{key}"}}'] == 5
     assert found[f'pipeline_plugin_circuit{{circuit="open",plugin="{key}"}}'] == 1
     assert not any("gone" in name for name in found)
     assert f"The plugin {key} is unavailable: no route" in admin.payload("GET", "/v1/status")["problems"]

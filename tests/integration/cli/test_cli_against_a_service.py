@@ -366,6 +366,37 @@ def test_what_is_done_sends_one_request(stub, pipeline, words: list[str], method
     assert json.loads(pipeline(*words, "--output", "json").stdout)["code"] == "OPERATION_SUCCEEDED"
 
 
+def test_a_shadow_is_shown_beside_what_was_decided_and_promoted(stub, pipeline) -> None:
+    answer = {"plugin": "K", "durationMs": 30, "outcome": "answered", "decision": "stop", "reason": "too large"}
+    pair = {
+        "jobID": "j01",
+        "stage": "gates",
+        "at": "2026-03-01T00:00:00Z",
+        "shadow": answer,
+        "decided": {**answer, "durationMs": 10, "decision": "pass", "reason": ""},
+    }
+    stub.answer(
+        "GET",
+        "/v1/plugins/shadow/K",
+        {
+            "key": "K",
+            "mode": "shadow",
+            "answers": 2,
+            "disagreed": 1,
+            "latency": {"shadow": {"medianMs": 30, "p95Ms": 1500}, "decided": None},
+            "disagreements": [pair],
+            "lastErrors": [],
+        },
+    )
+    shown = pipeline("plugin", "shadow", "K", "--since", "5").stdout
+    assert "30 ms in the middle, 95 % within 1.5 s" in shown
+    assert "stop: too large (30 ms)" in shown
+    assert "pass (10 ms)" in shown
+    assert stub.asked[-1].query == {"since": "5"}
+    stub.answer("PUT", "/v1/plugins/promote/K", {"promoted": {"key": "K"}, "replaced": {"key": "L"}})
+    assert pipeline("plugin", "promote", "K").stdout == "K is active; L is its shadow\n"
+
+
 def test_deliveries_are_sent_again_one_by_one_or_all_of_a_plugin(stub, pipeline) -> None:
     for delivery in ("d1", "d2"):
         stub.answer("POST", f"/v1/hooks/redeliver/{delivery}")

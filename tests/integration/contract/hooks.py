@@ -75,6 +75,10 @@ def _feature(case: Case) -> None:
             plugin["failurePolicy"] = "Fail"
         if kind != "AccessGate":
             plugin.pop("resume", None)
+        # Which plugins there are is not in the document.
+        plugin.pop("shadowOf", None)
+        if kind == "LifeHook":
+            plugin["mode"] = "active"
     body["plugins"] = list(by_type.values())
     case.body = body
 

@@ -57,6 +57,7 @@ CHANGES = [
     ("PUT", "/v1/features/turn-off/nothing"),
     ("DELETE", "/v1/features/nothing"),
     ("PUT", "/v1/plugins/sequence"),
+    ("PUT", "/v1/plugins/promote/nothing"),
     ("POST", "/v1/hooks/redeliver/nothing"),
     ("POST", "/v1/hooks/redeliver?plugin=nothing"),
     ("POST", "/v1/tokens"),

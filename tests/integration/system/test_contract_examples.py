@@ -214,7 +214,7 @@ def test_features_and_plugins_have_the_fields_of_the_text(service: Installation,
     register(service, "budget", gate(plugins, "/budget"))
     (budget, quota) = service.get("/v1/features/list/tests")
     assert (budget["name"], quota["name"]) == ("budget", "quota")
-    assert set(quota) - FEATURE == {"owner", "signingSecret", "createdAt", "updatedAt"}
+    assert set(quota) - FEATURE == {"owner", "signingSecret", "mode", "createdAt", "updatedAt"}
     assert set(quota) >= FEATURE
     plugin = service.get("/v1/plugins/detail/AccessGate.quota.tests")
     assert set(plugin) >= PLUGIN

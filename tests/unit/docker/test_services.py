@@ -65,6 +65,7 @@ def test_pipeline_up_starts_the_same_commands() -> None:
         "hooks1": processes.worker("hooks", name="hooks1"),
         "flows": processes.worker("flows"),
         "housekeeping": processes.worker("housekeeping"),
+        "shadows": processes.worker("shadows"),
         "beat": processes.beat("/data/run/beat"),
         "watcher": processes.watcher(),
     } == EMBEDDED

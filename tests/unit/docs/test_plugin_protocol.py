@@ -199,7 +199,7 @@ def test_the_feature_is_one_and_shows_every_type_and_every_field_with_its_defaul
         {**raw, "plugins": [{name: raw["plugins"][0][name] for name in ("pluginType", "callAddress")}]}
     )
     shown, default = feature.plugins[0], bare.plugins[0]
-    for name in ("timeout_seconds", "max_attempts", "patience_seconds", "failure_policy"):
+    for name in ("timeout_seconds", "max_attempts", "patience_seconds", "failure_policy", "mode", "shadow_of"):
         assert getattr(shown, name) == getattr(default, name)
     with pytest.raises(WrongParameter) as refusal:
         FeatureBody().read({**raw, "colour": "red", "plugins": [{**raw["plugins"][0], "colour": "red"}]})

@@ -24,7 +24,7 @@ def plan(**changes: object) -> ProcessPlan:
 
 def test_the_plan_has_every_process_of_the_service_under_a_name_of_its_own() -> None:
     names = [service.name for service in plan(split=True).services()]
-    assert names == ["api", "stages1", "stages2", "hooks1", "flows", "housekeeping", "beat", "watcher"]
+    assert names == ["api", "stages1", "stages2", "hooks1", "flows", "housekeeping", "shadows", "beat", "watcher"]
 
 
 def test_one_process_does_all_but_the_stages_and_the_api_unless_they_are_to_be_split() -> None:
@@ -32,7 +32,9 @@ def test_one_process_does_all_but_the_stages_and_the_api_unless_they_are_to_be_s
     names = [service.name for service in plan(hook_workers=3).services()]
     assert names == ["api", "stages1", "stages2", "background", "hooks2", "hooks3"]
     background = plan().services()[-1].argv
-    assert {"--ticks", "--watch"} <= set(background), "it runs the ticks and the watcher too"
+    assert {"--ticks", "--watch", "--shadows"} <= set(background), (
+        "it runs the ticks and the watcher, and asks shadows too"
+    )
 
 
 def test_workers_and_beat_are_ready_when_they_have_written_a_heartbeat() -> None:
@@ -45,7 +47,7 @@ def test_workers_and_beat_are_ready_when_they_have_written_a_heartbeat() -> None
 
     services = plan(heartbeats=Written(), split=True).services()
     assert [one.name for one in services if one.ready(2.0)] == ["api", "watcher"]
-    names = ["stages1", "stages2", "hooks1", "flows", "housekeeping"]
+    names = ["stages1", "stages2", "hooks1", "flows", "housekeeping", "shadows"]
     assert asked == [*((f"worker/{name}@{socket.gethostname()}", 2.0) for name in names), ("beat", 2.0)]
     assert [one.name for one in services if one.ready is ready_at_once] == ["watcher"]
 
@@ -59,7 +61,7 @@ def test_every_queue_has_a_worker(split: bool) -> None:
         for queue in service.argv[service.argv.index("-Q") + 1].split(",")
     }
     stages = {f"stages.{stage}" for stage in ("translate", "factors", "gates", "decorate", "bind", "launch")}
-    assert queues == stages | {"hooks", "flows", "ticks"}
+    assert queues == stages | {"hooks", "flows", "ticks", "shadows"}
 
 
 def test_workers_give_running_tasks_back_when_they_are_stopped() -> None:

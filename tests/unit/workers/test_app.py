@@ -7,7 +7,7 @@ import pytest
 from pipeline_core.settings import Settings
 from pipeline_core.stages.names import STAGES
 from workers.app import configuration
-from workers.names import QUEUE_PROBE, TICK_SECONDS, queues, stage_task
+from workers.names import QUEUE_PROBE, SHADOWS, TICK_SECONDS, queues, stage_task
 
 CONFIGURATION = configuration(Settings(redis_url="redis://localhost/0"))
 TRANSPORT = CONFIGURATION["broker_transport_options"]
@@ -68,7 +68,7 @@ def test_stages_hooks_flows_and_ticks_have_queues_of_their_own() -> None:
         routes["flow.*"]["queue"],
         routes["tick.*"]["queue"],
     ]
-    assert used == queues()
+    assert [*used, SHADOWS] == queues(), "shadows are asked without messages"
     assert len(set(used)) == len(used)
     assert QUEUE_PROBE not in routes
 

@@ -443,6 +443,30 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_trail_job_id_id"), "trail", ["job_id", "id"], unique=False)
     op.create_table(
+        "shadow_answers",
+        sa.Column("id", sa.BigInteger(), nullable=False),
+        sa.Column("job_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
+        sa.Column("plugin_key", sa.Text(), nullable=False),
+        sa.Column("shadow_of", sa.Text(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("duration_ms", sa.Integer(), nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("decision", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("factors", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("patch", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("trail_id", sa.BigInteger(), nullable=True),
+        sa.Column("agrees", sa.Boolean(), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_shadow_answers_job_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_shadow_answers")),
+        sa.UniqueConstraint("job_id", "stage", "plugin_key", name=op.f("uq_shadow_answers_job_id_stage_plugin_key")),
+    )
+    op.create_index(
+        op.f("ix_shadow_answers_plugin_key_started_at"), "shadow_answers", ["plugin_key", "started_at"], unique=False
+    )
+    op.create_table(
         "deliveries",
         sa.Column("id", sa.String(length=32, collation="C"), nullable=False),
         sa.Column("event_id", sa.BigInteger(), nullable=True),
@@ -588,6 +612,8 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_deliveries_event_id"), table_name="deliveries")
     op.drop_index("ix_deliveries_due", table_name="deliveries", postgresql_where=sa.text("status = 'waiting'"))
     op.drop_table("deliveries")
+    op.drop_index(op.f("ix_shadow_answers_plugin_key_started_at"), table_name="shadow_answers")
+    op.drop_table("shadow_answers")
     op.drop_index(op.f("ix_trail_job_id_id"), table_name="trail")
     op.drop_index("ix_trail_failed", table_name="trail", postgresql_where=sa.text("outcome = 'failed'"))
     op.drop_table("trail")

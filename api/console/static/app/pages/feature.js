@@ -17,6 +17,7 @@ import { Selector } from "../components/selector.js";
 import { Ago } from "../components/time.js";
 import { WhatIf, whatIf } from "../components/what-if.js";
 import { OpenCircuit, isBroken } from "./plugins/open-circuit.js";
+import { Shadow } from "./plugins/shadow.js";
 import { Switch, mayChange } from "./plugins/switch.js";
 import { t } from "./plugins/messages.js";
 
@@ -59,7 +60,7 @@ export function Page({ name }) {
     <${ErrorNotice} error=${error} onRetry=${found.reload} />
     ${broken.map((plugin) => html`<${OpenCircuit} key=${plugin.key} plugin=${plugin} circuit=${{ cause: plugin.health?.cause ?? "", failures: plugin.health?.failuresInARow ?? 0 }} deliveries=${deliveries} linked=${false} />`)}
     ${may("read_job") && html`<${Impact} feature=${feature} broken=${broken.length > 0} />`}
-    ${plugins.map((plugin) => html`<${PluginPanel} key=${plugin.key} plugin=${plugin} />`)}
+    ${plugins.map((plugin) => html`<${PluginPanel} key=${plugin.key} plugin=${plugin} onChange=${found.reload} />`)}
     ${asking &&
     html`<${ConfirmDialog} title=${t("deleteTitle", { name })} confirm=${t("delete")} danger act=${async () => {
       await call("DELETE", `/v1/features/${encodeURIComponent(name)}`);
@@ -101,11 +102,12 @@ function Impact({ feature, broken }) {
 
 const AFTER_PATIENCE = /** @type {const} */ ({ Fail: "fails", Ignore: "ignored", Suspend: "suspends" });
 
-/** @param {{ plugin: PluginDetail }} props */
-function PluginPanel({ plugin }) {
+/** @param {{ plugin: PluginDetail, onChange: () => void }} props */
+function PluginPanel({ plugin, onChange }) {
   const { health } = plugin;
   return html`<section class="panel" aria-label=${plugin.key}>
-    <header><h2>${plugin.pluginType}</h2><${Circuit} circuit=${health?.circuit} enabled=${plugin.enabled} /><code class="muted">${plugin.key}</code></header>
+    <header><h2>${plugin.pluginType}</h2><${Circuit} circuit=${health?.circuit} enabled=${plugin.enabled} /><code class="muted">${plugin.key}</code>${plugin.mode === "shadow" && html`<strong>${t("shadow")}</strong>`}</header>
+    ${plugin.mode === "shadow" && html`<${Shadow} plugin=${plugin} onPromoted=${onChange} />`}
     <dl class="facts">
       <dt>${t("address")}</dt><dd><code>${plugin.callAddress}</code></dd>
       <dt>${t("jobsAsked")}</dt><dd><${Selector} selector=${plugin.effectiveJobSelector} /></dd>

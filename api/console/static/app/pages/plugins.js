@@ -40,7 +40,7 @@ export function Page() {
     const plugin = ofType[from];
     setError(null);
     const order = moved(ofType, from, to);
-    list.state.value = { ...list.state.peek(), data: plugins.map((other) => (other.pluginType === plugin.pluginType ? order[ofType.indexOf(other)] : other)) };
+    list.state.value = { ...list.state.peek(), data: plugins.map((other) => (ofType.includes(other) ? order[ofType.indexOf(other)] : other)) };
     try {
       for (const [before, after] of movesFor(ofType, from, to)) {
         await put("/v1/plugins/sequence", { beforeKey: before.key, afterKey: after.key, pluginType: plugin.pluginType });
@@ -67,8 +67,9 @@ export function Page() {
     ${open.map((plugin) => html`<${OpenCircuit} key=${plugin.key} plugin=${plugin} circuit=${circuits.get(plugin.key)} deliveries=${status.state.value.data?.deliveries ?? []} />`)}
     ${data && !plugins.length && html`<${Notice} title=${t("none")} />`}
     ${TYPES.map((type) => {
-      const ofType = plugins.filter((plugin) => plugin.pluginType === type);
-      return ofType.length > 0 && html`<${TypeSection} key=${type} type=${type} plugins=${ofType} circuits=${circuits} movable=${(/** @type {Plugin} */ plugin) => may("write_feature") && (!self.value?.ownOnly || plugin.owner === self.value.forwho)} onMove=${(/** @type {number} */ from, /** @type {number} */ to) => move(ofType, from, to)} onSwitched=${list.reload} />`;
+      const ofType = plugins.filter((plugin) => plugin.pluginType === type && plugin.mode === "active");
+      const shadows = plugins.filter((plugin) => plugin.pluginType === type && plugin.mode === "shadow");
+      return ofType.length + shadows.length > 0 && html`<${TypeSection} key=${type} type=${type} plugins=${ofType} shadows=${shadows} circuits=${circuits} movable=${(/** @type {Plugin} */ plugin) => may("write_feature") && (!self.value?.ownOnly || plugin.owner === self.value.forwho)} onMove=${(/** @type {number} */ from, /** @type {number} */ to) => move(ofType, from, to)} onSwitched=${list.reload} />`;
     })}
   `;
 }

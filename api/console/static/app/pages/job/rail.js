@@ -57,12 +57,14 @@ export function Rail({ id, job, trail }) {
     <ol class="rail">
       ${STAGES.map((stage) => {
         const mark = markOf(stage, job);
-        const own = entries.filter((entry) => entry.stage === stage);
+        const own = entries.filter((entry) => entry.stage === stage && entry.mode !== "shadow");
+        const shadows = entries.filter((entry) => entry.stage === stage && entry.mode === "shadow");
         const planned = foretold.find((one) => one.stage === stage);
         return html`<li key=${stage} class=${`stop stop-${mark}`}>
           <i class=${`dot ${SHAPES[mark]}`} aria-hidden="true"></i>
           <div class="stop-head"><h3>${t(stage)}</h3><span class="muted">${t(mark)}</span></div>
           <${Decisions} entries=${own} />
+          ${shadows.length > 0 && html`<p class="muted">${t("shadows")}</p><${Decisions} entries=${shadows} />`}
           <${Foretold} entries=${own} planned=${planned} mark=${mark} />
           ${stage === "cluster" && mark !== "ahead" && mark !== "never" && html`<p class="muted">${t("waitsForCluster")}</p>`}
         </li>`;

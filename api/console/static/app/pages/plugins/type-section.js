@@ -10,9 +10,9 @@ import { t } from "./messages.js";
 /** @typedef {import("../plugins.js").Plugin} Plugin */
 
 /**
- * @param {{ type: string, plugins: Plugin[], circuits: Map<string, import("../plugins.js").Circuit>, movable: (plugin: Plugin) => boolean, onMove: (from: number, to: number) => void, onSwitched: () => void }} props
+ * @param {{ type: string, plugins: Plugin[], shadows: Plugin[], circuits: Map<string, import("../plugins.js").Circuit>, movable: (plugin: Plugin) => boolean, onMove: (from: number, to: number) => void, onSwitched: () => void }} props
  */
-export function TypeSection({ type, plugins, circuits, movable, onMove, onSwitched }) {
+export function TypeSection({ type, plugins, shadows, circuits, movable, onMove, onSwitched }) {
   const [dragged, setDragged] = useState(-1);
   const [over, setOver] = useState(-1);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
@@ -83,5 +83,20 @@ export function TypeSection({ type, plugins, circuits, movable, onMove, onSwitch
         </li>`;
       })}
     </ol>
+    ${shadows.length > 0 &&
+    html`<ul class="rows plugins" aria-label=${t("shadows")}>
+      ${shadows.map(
+        (plugin) => html`<li key=${plugin.key} class=${`plugin${plugin.enabled ? "" : " plugin-off"}`}>
+          <div class="place"><span class="muted">${t("shadow")}</span></div>
+          <div class="what">
+            <p><${Link} class="name" to=${`/features/${encodeURIComponent(plugin.feature)}`}>${plugin.feature}<//> <span class="muted">${plugin.description}</span></p>
+            <p class="muted address"><code>${plugin.callAddress}</code></p>
+            ${plugin.shadowOf && html`<p class="muted">${t("shadowOf", { key: plugin.shadowOf })}</p>`}
+          </div>
+          <div class="health"></div>
+          <${Switch} feature=${plugin.feature} owner=${plugin.owner} enabled=${plugin.enabled} onSwitched=${onSwitched} />
+        </li>`,
+      )}
+    </ul>`}
   </section>`;
 }

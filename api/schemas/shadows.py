@@ -1,0 +1,79 @@
+"""Schemas of what shadows answered, and of promotions."""
+
+from __future__ import annotations
+
+from marshmallow import Schema, fields
+
+from api.schemas.features import MODE, PluginItem
+from api.schemas.fields import Query, UnixSeconds, nullable_time
+
+
+class ShadowSince(Query):
+    """Since when."""
+
+    since = UnixSeconds(metadata={"description": "Only answers of this unix second or later."})
+
+
+class ShadowEntry(Schema):
+    """An answer: of a shadow, or of the plugin that decided."""
+
+    plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
+    durationMs = fields.Integer(required=True)
+    outcome = fields.String(required=True)
+    decision = fields.String(required=True)
+    reason = fields.String(required=True)
+    factors = fields.Raw(required=True, allow_none=True)
+    patch = fields.Raw(required=True, allow_none=True, metadata={"description": "The change made, as RFC 6902."})
+    leftOut = fields.Integer(
+        metadata={"description": "How many factors and changes are left out: a list shows 4 MiB of them."}
+    )
+
+
+class ShadowPair(Schema):
+    """What a shadow answered about a job's stage, and what was decided."""
+
+    jobID = fields.String(required=True)
+    stage = fields.String(required=True)
+    at = nullable_time()
+    shadow = fields.Nested(ShadowEntry, required=True)
+    decided = fields.Nested(ShadowEntry, required=True, allow_none=True)
+
+
+class ShadowLatency(Schema):
+    """How long calls took, from the first attempt to the answer."""
+
+    meanMs = fields.Integer(required=True)
+    medianMs = fields.Integer(required=True)
+    p95Ms = fields.Integer(required=True)
+
+
+class ShadowLatencies(Schema):
+    """How long both took, in the calls of which both answers are known."""
+
+    shadow = fields.Nested(ShadowLatency, required=True, allow_none=True)
+    decided = fields.Nested(ShadowLatency, required=True, allow_none=True)
+
+
+class ShadowReport(Schema):
+    """What a plugin answered as a shadow, beside what was decided."""
+
+    key = fields.String(required=True)
+    mode = fields.String(required=True, validate=MODE, metadata={"description": "As it is now."})
+    shadowOf = fields.String(required=True, allow_none=True)
+    answers = fields.Integer(required=True, metadata={"description": "How often it was asked."})
+    agreed = fields.Integer(required=True)
+    disagreed = fields.Integer(required=True)
+    errors = fields.Integer(required=True, metadata={"description": "How often it gave no usable answer."})
+    notCompared = fields.Integer(
+        required=True, metadata={"description": "It answered, and there was no decision to compare that with."}
+    )
+    latency = fields.Nested(ShadowLatencies, required=True)
+    disagreements = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest 20."})
+    lastErrors = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest 20."})
+
+
+class Promotion(Schema):
+    """The two plugins after they have changed their places."""
+
+    promoted = fields.Nested(PluginItem, required=True)
+    replaced = fields.Nested(PluginItem, required=True)
