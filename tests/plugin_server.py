@@ -55,7 +55,7 @@ def serving() -> Iterator[PluginServer]:
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             body = json.loads(raw)
             served.calls.append(Call(self.path, dict(self.headers), body, raw))
-            plugin = served.plugins.get(self.path)
+            plugin = served.plugins.get(self.path.partition("?")[0])
             result = plugin(body) if plugin else (404, "no such plugin")
             status, content = result if isinstance(result, tuple) else (200, result)
             payload = content.encode() if isinstance(content, str) else json.dumps(content).encode()

@@ -20,9 +20,10 @@ from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Job, table
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.hooks.deliveries import ALERTS, alert_receiver, can_start
+from pipeline_core.hooks.deliveries import can_start
 from pipeline_core.hooks.feed_changes import noting
 from pipeline_core.hooks.places import Subscriber
+from pipeline_core.hooks.receivers import ALERTS, Receiver, receivers
 from pipeline_core.hooks.sending import ClaimedDelivery, DeliveryResult, event_body
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.settings import settings
@@ -126,9 +127,10 @@ def _write(session: Session, attempted: Sequence[Attempted]) -> dict[str, Delive
 
 def _claim(session: Session, asked: Mapping[str, int], worker: str) -> list[ClaimedDelivery]:
     claimed: list[ClaimedDelivery] = []
-    plugins = snapshot.current(session)
+    plugins, alerted = snapshot.current(session), receivers(settings())
     for key, most in asked.items():
-        found = _subscriber(plugins, key)
+        receiver = alerted.get(key)
+        found = _receiving(receiver) if receiver else _subscriber(plugins, key)
         if found is None:
             continue
         subscriber, endpoint = found
@@ -136,15 +138,16 @@ def _claim(session: Session, asked: Mapping[str, int], worker: str) -> list[Clai
         lease = endpoint.timeout_seconds + settings().lease_seconds
         lease_end, owner = time.monotonic() + lease, f"{worker}/{uuid.uuid4().hex}"
         rows = session.execute(_CLAIM, {"key": key, "most": most, "owner": owner, "lease": timedelta(seconds=lease)})
-        claimed += [_claimed(row, subscriber, endpoint, owner, lease_end) for row in rows]
+        claimed += [_claimed(row, subscriber, endpoint, receiver, owner, lease_end) for row in rows]
     return claimed
+
+
+def _receiving(receiver: Receiver) -> tuple[Subscriber, Endpoint]:
+    return Subscriber(receiver.endpoint.key, ALERTS, ALERTS), receiver.endpoint
 
 
 def _subscriber(plugins: Snapshot, key: str) -> tuple[Subscriber, Endpoint] | None:
     """Who is called, and where, for one attempt; None when there is no such plugin, or its feature is disabled."""
-    if key == ALERTS:
-        receiver = alert_receiver(settings())
-        return (Subscriber(ALERTS, ALERTS, ALERTS), receiver) if receiver else None
     plugin = plugins.get(key)
     if plugin is None:
         return None
@@ -152,7 +155,12 @@ def _subscriber(plugins: Snapshot, key: str) -> tuple[Subscriber, Endpoint] | No
 
 
 def _claimed(
-    row: Row[Any], subscriber: Subscriber, endpoint: Endpoint, owner: str, lease_end: float
+    row: Row[Any],
+    subscriber: Subscriber,
+    endpoint: Endpoint,
+    receiver: Receiver | None,
+    owner: str,
+    lease_end: float,
 ) -> ClaimedDelivery:
     document = row.body if row.event_id is None else event_body(row)
     return ClaimedDelivery(
@@ -161,6 +169,7 @@ def _claimed(
         state=row.state or document["state"],
         subscriber=subscriber,
         endpoint=endpoint,
+        receiver=receiver,
         attempt=row.attempts,
         give_up_at=row.give_up_at,
         document=document,

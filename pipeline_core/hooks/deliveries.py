@@ -1,6 +1,6 @@
 """Deliveries: one event, or one alert, on its way to one subscriber. Enqueue them, find due ones, list and redeliver them.
 
-An alert reports the state of a run to the installation's alert receiver. It is delivered like an event: in order within its
+An alert reports the state of a run to the installation's receivers of alerts. It is delivered like an event: in order within its
 run, with retries until it is exhausted, and it can be listed and redelivered.
 """
 
@@ -22,14 +22,11 @@ from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, Feature, Job, Plugin, RunRow, table
 from pipeline_core.errors import Conflict, NotFound, WrongParameter
 from pipeline_core.hooks import feed_changes
+from pipeline_core.hooks.receivers import ALERTS, is_alert, is_receiver, receivers
 from pipeline_core.plugins.guard import Circuit, circuit
-from pipeline_core.plugins.packet import Endpoint
-from pipeline_core.plugins.types import PluginType
-from pipeline_core.settings import Settings, settings
+from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
-ALERTS = "alerts"
-"""The alert receiver's name in place of a plugin key; it cannot be a plugin's key, which has dots."""
 REDELIVERABLE = (DeliveryStatus.EXCEPTION, DeliveryStatus.EXHAUSTED)
 """The statuses from which a delivery can be sent again."""
 
@@ -73,32 +70,24 @@ def new_row(subject_id: str, sequence: int, plugin_key: str, moment: datetime) -
     }
 
 
-def alert_receiver(limits: Settings) -> Endpoint | None:
-    """Where alerts are delivered; None when the installation has no receiver."""
-    if not limits.alert_url:
-        return None
-    return Endpoint(
-        key=ALERTS,
-        type=PluginType.LIFE_HOOK,
-        address=limits.alert_url,
-        authorization=limits.alert_authorization,
-        signing_secret=limits.alert_signing_secret,
-        max_attempts=1,
-    )
-
-
 def enqueue_alert(session: Session, run_id: str, state: str, body: Mapping[str, Any], moment: datetime) -> None:
-    """Enqueue an alert that the run is now in `state`, in the transaction that changes the state.
+    """Enqueue an alert that the run is now in `state` to each receiver, in the transaction that changes the state.
 
-    At most one alert is enqueued per state of a run, however often the run enters it; none without an alert receiver.
+    Each receiver gets at most one alert per state of a run, however often the run enters it.
     """
-    if alert_receiver(settings()) is None:
+    keys = list(receivers(settings()))
+    if not keys:
         return
-    earlier = select(Delivery.body).where(Delivery.subject_id == run_id, Delivery.plugin_key == ALERTS)
-    states = [(known or {}).get("state") for known in session.scalars(earlier)]
-    if state not in states:
-        sequence = len(states) + 1
-        enqueue(session, run_id, sequence, ALERTS, moment, body={**body, "state": state, "sequence": sequence})
+    rows = session.execute(
+        select(Delivery.plugin_key, Delivery.body).where(Delivery.subject_id == run_id, Delivery.plugin_key.in_(keys))
+    )
+    states: dict[str, list[str | None]] = {key: [] for key in keys}
+    for key, earlier in rows:
+        states[key].append((earlier or {}).get("state"))
+    for key, known in states.items():
+        if state not in known:
+            sequence = len(known) + 1
+            enqueue(session, run_id, sequence, key, moment, body={**body, "state": state, "sequence": sequence})
 
 
 def can_start() -> list[ColumnElement[bool]]:
@@ -132,9 +121,8 @@ def due() -> list[wakeups.DeliveriesDue]:
 def _subscribers_with_due(session: Session) -> list[str]:
     due_to_it = exists().where(Delivery.plugin_key == Plugin.key, *can_start())
     keys = list(session.scalars(select(Plugin.key).join(Feature).where(Feature.enabled.is_(True), due_to_it)))
-    if alert_receiver(settings()):
-        alerts = select(Delivery.plugin_key).where(Delivery.plugin_key == ALERTS, *can_start()).limit(1)
-        keys += session.scalars(alerts)
+    for key in receivers(settings()):
+        keys += session.scalars(select(Delivery.plugin_key).where(Delivery.plugin_key == key, *can_start()).limit(1))
     return keys
 
 
@@ -142,7 +130,7 @@ def _subscribers_with_due(session: Session) -> list[str]:
 def give_up() -> int:
     """End the deliveries that have waited for too long, and those whose subscriber was deleted. Returns how many."""
     over = Delivery.give_up_at < func.now()
-    gone = and_(Delivery.plugin_key != ALERTS, ~exists().where(Plugin.key == Delivery.plugin_key))
+    gone = and_(~is_alert(Delivery.plugin_key), ~exists().where(Plugin.key == Delivery.plugin_key))
     with transaction() as session:
         ended = session.scalars(
             update(Delivery)
@@ -198,7 +186,7 @@ def listing(
     """
     conditions = _visible_to(actor)
     if plugin:
-        conditions.append(Delivery.plugin_key == plugin)
+        conditions.append(_to(plugin))
     if status:
         conditions.append(Delivery.status.in_(_statuses(status)))
     if subject_id:
@@ -213,6 +201,11 @@ def listing(
     )
     found = [view(delivery, state or (delivery.body or {})["state"]) for delivery, state in rows]
     return found, count_up_to(session, select(Delivery.id).where(*conditions))
+
+
+def _to(subscriber: str) -> ColumnElement[bool]:
+    """Which deliveries go to this subscriber; `alerts` stands for all receivers of alerts."""
+    return is_alert(Delivery.plugin_key) if subscriber == ALERTS else Delivery.plugin_key == subscriber
 
 
 def _visible_to(actor: Actor) -> list[ColumnElement[bool]]:
@@ -261,9 +254,9 @@ def redeliver_all(session: Session, plugin_key: str, actor: Actor) -> int:
     Raises NotFound.
     """
     known = session.execute(select(Plugin.id).where(Plugin.key == plugin_key)).scalar_one_or_none() is not None
-    if not known and plugin_key != ALERTS:
+    if not known and not is_receiver(plugin_key):
         raise NotFound(f"There is no plugin {shown(plugin_key)}.")
-    count = _send_again(session, and_(Delivery.plugin_key == plugin_key, *_visible_to(actor)))
+    count = _send_again(session, and_(_to(plugin_key), *_visible_to(actor)))
     audit.record(session, actor, audit.Action.DELIVERY_REDELIVER, plugin_key, after={"count": count})
     return count
 

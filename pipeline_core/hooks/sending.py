@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database.models import DeliveryStatus
-from pipeline_core.hooks.deliveries import ALERTS
+from pipeline_core.hooks import chats, mail
+from pipeline_core.hooks.mail import MailRefused, MailServer
 from pipeline_core.hooks.places import Subscriber
+from pipeline_core.hooks.receivers import AlertFormat, Receiver
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.client import hook_client
@@ -27,8 +30,8 @@ from pipeline_core.settings import Settings, settings
 class ClaimedDelivery:
     """A delivery whose lease one worker holds, with all that is needed to send it.
 
-    `attempt` counts from 1, `document` is the request's body without the time of the attempt, and the lease of `owner` ends
-    at `lease_end`, a reading of `time.monotonic()`.
+    `receiver` is that of an alert, None of an event. `attempt` counts from 1, `document` is the request's body without the time
+    of the attempt, and the lease of `owner` ends at `lease_end`, a reading of `time.monotonic()`.
     """
 
     delivery_id: str
@@ -36,6 +39,7 @@ class ClaimedDelivery:
     state: str
     subscriber: Subscriber
     endpoint: Endpoint
+    receiver: Receiver | None
     attempt: int
     give_up_at: datetime
     document: Mapping[str, Any]
@@ -96,22 +100,52 @@ def request_body(document: Mapping[str, Any], moment: datetime) -> bytes:
 
 
 def send(delivery: ClaimedDelivery) -> DeliveryResult:
-    """Make one request to the subscriber."""
+    """Make one attempt to send to the subscriber, or to the receiver of alerts."""
     pause = backoff(delivery.attempt, settings())
     try:
+        if delivery.receiver and delivery.receiver.format is AlertFormat.MAIL:
+            _mail(delivery)
+            return result_of(Acknowledgement.OK, pause)
+        endpoint, body, read = _request(delivery, now())
         reply = hook_client().call(
-            delivery.endpoint,
-            request_body(delivery.document, now()),
+            endpoint,
+            body,
             job_id=delivery.subject_id,
             idempotency_key=delivery.delivery_id,
-            deadline=time.monotonic() + delivery.endpoint.timeout_seconds,
+            deadline=time.monotonic() + endpoint.timeout_seconds,
             request_id=delivery.request_id,
         )
-        read = answers.alert_acknowledgement if delivery.endpoint.key == ALERTS else answers.acknowledgement
         return result_of(read(reply.body), pause, reply.retry_after)
     except CallFailed as failure:
-        failure.cause = mask(failure.cause, delivery.endpoint.secrets)
+        failure.cause = mask(failure.cause, _secrets(delivery))
         return result_of(failure, pause)
+
+
+def _request(delivery: ClaimedDelivery, moment: datetime) -> tuple[Endpoint, bytes, Callable[[bytes], Acknowledgement]]:
+    """Where the request of an attempt at this moment goes, its body, and what reads the answer."""
+    endpoint, document, receiver = delivery.endpoint, delivery.document, delivery.receiver
+    if receiver is None:
+        return endpoint, request_body(document, moment), answers.acknowledgement
+    if receiver.format is AlertFormat.JSON:
+        return endpoint, request_body(document, moment), answers.alert_acknowledgement
+    signed = replace(endpoint, address=chats.address(receiver.format, endpoint.address, receiver.secret, moment))
+    body = json.dumps(chats.body(receiver.format, document, receiver.secret, moment), ensure_ascii=False).encode()
+    return signed, body, partial(chats.acknowledgement, receiver.format)
+
+
+def _mail(delivery: ClaimedDelivery) -> None:
+    limits, recipient = settings(), delivery.endpoint.address
+    server, sender = MailServer.of(limits.smtp_url), limits.alert_sender
+    message = mail.message(delivery.document, delivery.delivery_id, sender, recipient, now())
+    hook_client().attempt(
+        delivery.endpoint,
+        lambda deadline: mail.send(server, sender, recipient, message, deadline, limits.plugin_networks),
+    )
+
+
+def _secrets(delivery: ClaimedDelivery) -> list[str]:
+    secret = delivery.receiver.secret if delivery.receiver else ""
+    return [*delivery.endpoint.secrets, *([secret] if secret else [])]
 
 
 def result_of(
@@ -120,11 +154,12 @@ def result_of(
     """The result of a subscriber's answer. `pause`, in seconds, is that before the next attempt, if there is one, unless the
     subscriber requested a longer one (`Retry-After`), as `requested_pause` or in the failure.
 
-    A failure counts as `RE`, and its cause is stored as the answer. Status 410 counts as `EX`.
+    A failure counts as `RE`, and its cause is stored as the answer. Status 410 counts as `EX`, and so
+    does a mail that is refused for good.
     """
     if isinstance(answer, CallFailed):
         requested_pause = answer.retry_after
-        if answer.status == HTTPStatus.GONE:
+        if answer.status == HTTPStatus.GONE or isinstance(answer, MailRefused):
             return DeliveryResult(DeliveryStatus.EXCEPTION, answer.cause)
     requested = requested_pause or 0.0
     match answer:

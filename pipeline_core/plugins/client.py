@@ -118,6 +118,13 @@ class PluginClient:
             failure.attempts = attempts
             raise
 
+    def attempt(self, endpoint: Endpoint, request: Callable[[Deadline], None]) -> None:
+        """Make one attempt by another protocol than HTTP, if the guard admits it. Raises what `request` raises, which should be
+        a CallFailed, ConcurrencyLimit and CircuitOpen."""
+        limit = Deadline.after(endpoint.timeout_seconds)
+        with self._guard.entered(endpoint.key, limit.seconds):
+            request(limit)
+
     def health(self, key: str) -> PluginHealth | None:
         """The health of the plugin `key`; None while Redis is unavailable."""
         return self._guard.health(key)

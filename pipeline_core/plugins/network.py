@@ -63,6 +63,11 @@ class Deadline:
             raise TimeoutError(f"{self} are over")
         return left
 
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self.at
+
     def __str__(self) -> str:
         return f"{self.seconds:.3g} s"
 

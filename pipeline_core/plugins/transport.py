@@ -103,7 +103,7 @@ def _failure(error: HTTPError | OSError, deadline: Deadline) -> CallFailed:
         case ReadTimeoutError():
             return PluginUnavailable(f"no answer within {deadline}")
         case SSLError():
-            return PluginUnavailable(f"TLS failed: {_tls_reason(inner)}")
+            return PluginUnavailable(f"TLS failed: {tls_reason(inner)}")
         case DecodeError():
             return BadAnswer("its answer is not what its Content-Encoding says")
         case LocationValueError():
@@ -119,7 +119,8 @@ def _failure(error: HTTPError | OSError, deadline: Deadline) -> CallFailed:
             return BadAnswer("its answer is not HTTP")
 
 
-def _tls_reason(error: Exception) -> str:
+def tls_reason(error: Exception) -> str:
+    """Why TLS failed, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return (getattr(error, "reason", None) or type(error).__name__).replace("_", " ").lower()
@@ -129,7 +130,7 @@ _BOUNDS: ContextVar[tuple[Sequence[Network], Deadline]] = ContextVar("bounds")
 """The allowed networks and the deadline of this thread's call: urllib3 offers no parameter to pass them to connections."""
 
 
-class _TimedReader(io.RawIOBase):
+class TimedReader(io.RawIOBase):
     """Reads from a socket; each read has the remaining time until the deadline as its time-out."""
 
     def __init__(self, connection: socket.socket, source: io.RawIOBase, deadline: Deadline) -> None:
@@ -154,7 +155,7 @@ class _TimedResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         _, deadline = _BOUNDS.get()
-        self._source = _TimedReader(sock, self.fp.detach(), deadline)
+        self._source = TimedReader(sock, self.fp.detach(), deadline)
         self.fp = io.BufferedReader(self._source, _BLOCK)
 
     def begin(self) -> None:

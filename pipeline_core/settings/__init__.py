@@ -84,6 +84,11 @@ class Settings(
                 f"PIPELINE_HOOK_RETRY_MIN_SECONDS ({self.hook_retry_min_seconds:g}) must be at most"
                 f" PIPELINE_HOOK_RETRY_MAX_SECONDS ({self.hook_retry_max_seconds:g})",
             ),
+            (
+                bool(self.smtp_url and self.alert_sender)
+                or not any(to.startswith("mailto:") for _, to in self.alert_url),
+                "PIPELINE_ALERT_URL has a receiver `mailto:`, which takes PIPELINE_SMTP_URL and PIPELINE_ALERT_SENDER too",
+            ),
             *(
                 rule
                 for setting in fields(self)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from environs import Env, EnvError
 
@@ -19,6 +19,14 @@ from pipeline_core.settings.sentinel import SCHEME, SentinelUrl, is_sentinel
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Pairs = tuple[tuple[str, str], ...]
 KEY_BYTES = 32
+MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+RECEIVERS = (
+    "https",
+    "http",
+    *(f"{chat}+{scheme}" for chat in ("slack", "dingtalk", "feishu") for scheme in ("https", "http")),
+)
+"""The schemes of URLs of alert receivers, besides `mailto`."""
+MAIL_SERVERS = ("smtp", "smtps", "smtp+plain")
 NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 Parser = Callable[[Env, str], Any]
 """Reads a variable, by its name, from the environment. Raises EnvError or ValueError with what would be right."""
@@ -121,6 +129,54 @@ def redis_or_sentinels(env: Env, name: str) -> str:
     return str(text)
 
 
+def receivers(env: Env, name: str) -> Pairs:
+    """Names and URLs; one URL alone has the name "". They may hold passwords, so errors do not show them."""
+    text = str(env.str(name)).strip()
+    found = pairs(env, name) if text.startswith("{") else (("", text),)
+    for receiver, address in found:
+        where = f'of "{receiver}" ' if receiver else ""
+        if text.startswith("{") and not NAMESPACE.fullmatch(receiver):
+            raise EnvError(f'"{receiver}" is no name of a receiver: up to 63 of a-z, 0-9 and -')
+        scheme, _, rest = address.partition(":")
+        if scheme == "mailto":
+            if not MAIL_ADDRESS.fullmatch(unquote(rest)):
+                raise EnvError(f"the URL {where}must be `mailto:` and one address, as mailto:ops@example.org")
+        elif scheme not in RECEIVERS or not _has_host(address):
+            schemes = ", ".join(f"`{scheme}://`" for scheme in RECEIVERS)
+            raise EnvError(f"the URL {where}must begin with one of {schemes} and `mailto:`, and name a host")
+    return found
+
+
+def _has_host(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
+
+
+def mail_address(env: Env, name: str) -> str:
+    text = str(env.str(name))
+    if not MAIL_ADDRESS.fullmatch(text):
+        raise EnvError(f'"{text}" is no mail address, as pipeline@example.org')
+    return text
+
+
+def mail_server(env: Env, name: str) -> str:
+    """The URL of a mail server. It may hold a password, so errors do not show it."""
+    text = str(env.str(name))
+    try:
+        parts = urlsplit(text)
+        complete = parts.scheme in MAIL_SERVERS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        complete = False
+    if not complete:
+        schemes = ", ".join(f"`{scheme}://`" for scheme in MAIL_SERVERS)
+        raise EnvError(f"must be one of {schemes}, a host, and a port from 1 to 65535 or none")
+    if parts.scheme == "smtp+plain" and parts.username is not None:
+        raise EnvError("must not have a user with `smtp+plain://`, which would send the password in the clear")
+    return text
+
+
 def choice(*choices: str) -> Parser:
     def parse(env: Env, name: str) -> str:
         value = str(env.str(name))
@@ -138,6 +194,9 @@ FORMS: Mapping[Parser, str] = {
     namespaces: "names, separated by commas",
     pairs: "a JSON object",
     ports: "`first-last`",
+    receivers: "a URL, or a JSON object of names and URLs",
+    mail_address: "a mail address",
+    mail_server: "a URL that begins with `smtp:`, `smtps:` or `smtp+plain:`",
     path: "a path",
     keys: "keys, separated by commas",
     integer: "a whole number",

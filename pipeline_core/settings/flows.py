@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline_core.settings.declaration import Pairs, integer, named, pairs, ports, setting, url, words
+from pipeline_core.settings.declaration import (
+    Pairs,
+    integer,
+    mail_address,
+    mail_server,
+    named,
+    pairs,
+    ports,
+    receivers,
+    setting,
+    words,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +62,32 @@ class FlowSettings:
 class AlertSettings:
     """Alerts about runs of flows."""
 
-    alert_url: str = setting(
-        url("http", "https"),
-        "",
-        "Where alerts about changes of the states of runs are sent, for flows that ask for them. Empty: nowhere.",
+    alert_url: Pairs = setting(
+        receivers,
+        (),
+        "Where alerts about changes of the states of runs are sent, for flows that ask for them: one URL, or several as a JSON "
+        "object with a name for each. `https://…` gets JSON; `slack+https://…`, `dingtalk+https://…` and `feishu+https://…` "
+        "get what these take, signed with the URL's password if it has one; `mailto:ops@example.org` gets mail. Empty: "
+        "nowhere.",
+        secret=True,
     )
     alert_authorization: str = setting(
         named("the value of a header, such as `Bearer …`"),
         "",
-        "What alerts carry in the header `Authorization`.",
+        "What alerts as JSON carry in the header `Authorization`.",
         secret=True,
     )
     alert_signing_secret: str = setting(
         named("`whsec_` and base64"),
         "",
-        "What alerts are signed with (`whsec_` and base64), as calls of plugins are.",
+        "What alerts as JSON are signed with (`whsec_` and base64), as calls of plugins are.",
+        secret=True,
+    )
+    alert_sender: str = setting(mail_address, "", "Whom alerts by mail come from, as `pipeline@example.org`.")
+    smtp_url: str = setting(
+        mail_server,
+        "",
+        "The mail server: `smtp://user:password@host:587` (STARTTLS is required), `smtps://user:password@host:465` (TLS from the "
+        "beginning) or `smtp+plain://host:25` (no TLS, and no login).",
         secret=True,
     )

@@ -1,9 +1,12 @@
-"""Alerts: the states of runs are delivered to one receiver, like all deliveries."""
+"""Alerts: the states of runs are delivered to each receiver, like all deliveries."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from pipeline_core.hooks.claims import Attempted, write_and_claim
 from pipeline_core.hooks.sending import send
 from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
+from tests.mail_server import mail_server
 from tests.plugin_server import PluginServer, serving
 from tests.servers import delete_rows
 
@@ -161,3 +165,65 @@ def test_without_a_receiver_no_alert_is_enqueued(service_settings: Settings) -> 
     enter_state(a_run(), RunState.FAILED)
     with transaction() as session:
         assert session.scalars(select(Delivery)).all() == []
+
+
+def test_each_receiver_gets_every_alert_once_and_in_its_own_format(
+    receiver: PluginServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot = {"errcode": 310000, "errmsg": "sign not match"}
+    receiver.plugin("/ding", lambda body: robot)
+    receiver.plugin("/feishu", lambda body: {"code": 0, "msg": "success"})
+    receiver.plugin("/slack", lambda body: "ok")
+    host = receiver.url.removeprefix("http://")
+    urls = {
+        "json": f"http://{host}/alerts",
+        "ding": f"dingtalk+http://:SEChunter2@{host}/ding?access_token=t",
+        "feishu": f"feishu+http://{host}/feishu",
+        "slack": f"slack+http://{host}/slack",
+    }
+    monkeypatch.setenv("PIPELINE_ALERT_URL", json.dumps(urls))
+    restart()
+    enter_state(a_run(), RunState.FAILED)
+    assert sorted(deliver_due()) == [DeliveryStatus.DELIVERED] * 3 + [DeliveryStatus.WAITING]
+    (refused,) = listed(status="waiting")
+    assert (refused["plugin"], refused["lastAnswer"]) == ("alerts:ding", "errcode 310000: sign not match")
+    assert len(listed(plugin=deliveries.ALERTS)) == 4
+    assert len(listed(plugin="alerts:slack")) == 1
+    robot |= {"errcode": 0}
+    assert deliver_due() == [DeliveryStatus.DELIVERED]
+    paths = Counter(call.path.partition("?")[0] for call in receiver.calls)
+    assert paths == {"/alerts": 1, "/ding": 2, "/feishu": 1, "/slack": 1}
+    (slack,) = (call for call in receiver.calls if call.path == "/slack")
+    assert slack.body["text"].startswith("*nightly: failed*\n")
+    assert "Authorization" not in slack.headers
+
+
+def test_a_mail_is_sent_once_though_the_server_restarts_and_greylists(
+    service_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with mail_server(tmp_path) as server:
+        monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))
+        monkeypatch.setenv("PIPELINE_ALERT_URL", "mailto:ops@example.org")
+        monkeypatch.setenv("PIPELINE_ALERT_SENDER", "pipeline@example.org")
+        monkeypatch.setenv("PIPELINE_SMTP_URL", server.url)
+        monkeypatch.setenv("PIPELINE_HOOK_RETRY_MIN_SECONDS", "0")
+        monkeypatch.setenv("PIPELINE_HOOK_RETRY_MAX_SECONDS", "0")
+        restart()
+        run_id = a_run()
+        for state in (RunState.RUNNING, RunState.FAILED, RunState.RUNNING, RunState.FAILED):
+            enter_state(run_id, state)
+        server.stop()
+        assert deliver_due() == [DeliveryStatus.WAITING]
+        server.start()
+        server.replies = lambda command: "451 4.7.1 greylisted, try again" if command == "RCPT" else None
+        assert deliver_due() == [DeliveryStatus.WAITING]
+        server.replies = lambda command: None
+        assert deliver_due() == [DeliveryStatus.DELIVERED]
+        assert deliver_due() == [DeliveryStatus.DELIVERED]
+        assert deliver_due() == []
+        assert [str(mail["Subject"]) for mail in server.mails] == ["nightly: running", "nightly: failed"]
+        failed, running = listed(subject_id=run_id)
+        assert server.ids == [f"<{each['id']}@example.org>" for each in (running, failed)]
+        server.replies = lambda command: "550 5.1.1 no such user" if command == "RCPT" else None
+        enter_state(a_run(), RunState.FAILED)
+        assert deliver_due() == [DeliveryStatus.EXCEPTION]

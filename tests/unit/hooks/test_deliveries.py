@@ -1,4 +1,4 @@
-"""Which subscribers are woken, and where alerts are delivered."""
+"""Which subscribers are woken."""
 
 from __future__ import annotations
 
@@ -10,21 +10,7 @@ import pytest
 
 from pipeline_core.database.wakeups import DeliveriesDue
 from pipeline_core.hooks import deliveries
-from pipeline_core.hooks.deliveries import ALERTS, alert_receiver
 from pipeline_core.plugins.guard import Circuit
-from pipeline_core.settings import Settings
-
-
-def test_alerts_have_a_receiver_only_where_one_is_set() -> None:
-    assert alert_receiver(Settings()) is None
-    receiver = alert_receiver(Settings(alert_url="https://alerts.example/", alert_authorization="Bearer x"))
-    assert receiver is not None
-    assert (receiver.key, receiver.address, receiver.authorization, receiver.max_attempts) == (
-        ALERTS,
-        "https://alerts.example/",
-        "Bearer x",
-        1,
-    )
 
 
 def test_subscribers_are_woken_unless_their_circuit_is_open_and_a_silent_redis_holds_no_transaction(

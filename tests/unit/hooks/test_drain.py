@@ -56,6 +56,7 @@ class Record:
             state="running",
             subscriber=Subscriber(key, key, key),
             endpoint=Endpoint(key, PluginType.LIFE_HOOK, "http://127.0.0.1:9/", timeout_seconds=30),
+            receiver=None,
             attempt=1,
             give_up_at=now() + timedelta(days=1),
             document={},

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline_core.database.models import DeliveryStatus
+from pipeline_core.hooks.mail import MailRefused
 from pipeline_core.hooks.sending import DeliveryResult, backoff, event_body, request_body, result_of
 from pipeline_core.plugins.answers import Acknowledgement
 from pipeline_core.plugins.errors import BadAnswer, CallFailed, CircuitOpen, ConcurrencyLimit, PluginUnavailable
@@ -56,6 +57,11 @@ def test_a_pause_that_is_shorter_than_the_usual_one_changes_nothing() -> None:
     result = result_of(PluginUnavailable("status 503", retry_after=1, status=503), PAUSE)
     moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert result.next_at(moment, moment + timedelta(days=1)) == moment + timedelta(seconds=PAUSE)
+
+
+def test_a_mail_that_is_refused_for_good_gives_up() -> None:
+    result = result_of(MailRefused("the mail server refused the recipient: 550 no such user"), PAUSE)
+    assert result == DeliveryResult(DeliveryStatus.EXCEPTION, "the mail server refused the recipient: 550 no such user")
 
 
 def test_a_subscriber_that_is_gone_gives_up() -> None:
