@@ -63,6 +63,7 @@ def test_the_walk_leads_to_a_plugin_that_decides(
     assert "1 past job: 1 same" in done.stdout
     assert "  now   suspend: 2 replicas are more than 1" in done.stdout
     assert "1 past job: 1 different\nit decides otherwise\n" in done.stdout
+    assert "AccessGate.quota-strict.ann is active; AccessGate.quota.ann is its shadow\n" in done.stdout
     assert service.get("/v1/features/list/all") == []
 
 
