@@ -1,7 +1,8 @@
 """A real API server for the tests below, and with PIPELINE_TEST_KUBE_NODE=1 a node that runs pods.
 
 PIPELINE_TEST_KUBECONFIG names the kubeconfig of a cluster that tests may write to, KUBEBUILDER_ASSETS a directory with
-`etcd` and `kube-apiserver`, which are started then.
+`etcd` and `kube-apiserver`, which are started then. With PIPELINE_TEST_KUBE_IMAGE=1 the node has the service's image:
+scripts/test-image sees to that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from tests.kubernetes.runnable import IMAGE, Runnable
 from tests.waiting import wait_for
 
 HAS_NODE = os.environ.get("PIPELINE_TEST_KUBE_NODE") == "1"
+HAS_IMAGE = os.environ.get("PIPELINE_TEST_KUBE_IMAGE") == "1"
 collect_ignore = [] if HAS_NODE else ["test_conformance.py", "test_node.py"]
+if not HAS_IMAGE:
+    collect_ignore.append("test_image.py")
 LIMITS = WaitLimits(timedelta(seconds=300), timedelta(days=7))
 
 
