@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -25,16 +25,14 @@ from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 
-SESSION_OPTIONS = " ".join(
-    f"-c {option}"
-    for option in (
-        "timezone=UTC",
-        "statement_timeout=30000",
-        "lock_timeout=15000",
-        "idle_in_transaction_session_timeout=60000",
-        "jit=off",
-    )
-)
+SESSION_SETTINGS: Mapping[str, str] = {
+    "timezone": "UTC",
+    "statement_timeout": "30000",
+    "lock_timeout": "15000",
+    "idle_in_transaction_session_timeout": "60000",
+    "jit": "off",
+}
+"""Settings of each session. A pooler that takes none from its clients gives its sessions those of their role (`migrate`)."""
 
 PING_AFTER_SECONDS = 1.0
 
@@ -63,7 +61,7 @@ def make_engine(url: str, **options: Any) -> Engine:
         connect_args={
             **connection_parameters(url),
             "connect_timeout": 3,
-            "options": SESSION_OPTIONS,
+            "options": " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items()),
             "application_name": "pipeline",
             "keepalives_idle": 30,
             "keepalives_interval": 10,

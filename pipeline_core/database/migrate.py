@@ -8,7 +8,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
 
-from pipeline_core.database.engine import make_engine
+from pipeline_core.database.engine import SESSION_SETTINGS, make_engine
 from pipeline_core.database.locks import Lock, lock
 from pipeline_core.database.revisions import current
 
@@ -46,8 +46,17 @@ def upgrade(url: str, revision: str = "head", *, later: Path | None = None) -> N
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             lock(connection, Lock.MIGRATIONS)
             command.upgrade(_config(connection, later), revision)
+            _set_defaults(connection)
     finally:
         engine.dispose()
+
+
+def _set_defaults(connection: Connection) -> None:
+    """Give new sessions of this role in this database the service's settings, also where a pooler opens them."""
+    quote = connection.dialect.identifier_preparer.quote
+    database = quote(connection.execute(text("SELECT current_database()")).scalar_one())
+    for name, value in SESSION_SETTINGS.items():
+        connection.execute(text(f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET {name} TO '{value}'"))
 
 
 def make_revision(url: str, message: str) -> None:

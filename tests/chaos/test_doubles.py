@@ -1,4 +1,4 @@
-"""Duplicate messages, beats, housekeeping workers and watchers, and a worker that is asked to stop: nothing is done twice."""
+"""Duplicate messages, APIs, beats, housekeeping workers, watchers, and a worker that is asked to stop: nothing is done twice."""
 
 from __future__ import annotations
 
@@ -38,20 +38,19 @@ def world(
         for name, kind in (("hook", "LifeHook"), ("binder", "SchedulerBinder")):
             address = f"{world.plugins.url}/{name}"
             world.service.register(name, plugin(kind, address, timeoutSeconds=60))
-        world.service.start(
-            "stages1", "stages2", "hooks1", "housekeeping", "housekeeping2", "beat", "beat2", "watcher", "watcher2"
-        )
+        twins = (f"{name}{twin}" for name in ("housekeeping", "beat", "watcher") for twin in ("", "2"))
+        world.service.start("api2", "stages1", "stages2", "hooks1", *twins)
         yield world
 
 
 def doubled(service: Installation) -> None:
-    """Let every process load the module `doubling`, and start a second beat, housekeeping worker and watcher."""
+    """Let every process load the module `doubling`, and add a second API, beat, housekeeping worker and watcher."""
     for name, one in list(service.services.items()):
         argv = [word.replace("workers.app", "tests.chaos.doubling") for word in one.argv]
         if name == "api":
             argv.insert(argv.index("api.wsgi:app"), "--config=python:tests.chaos.doubling")
         service.services[name] = replace(one, argv=argv)
-        if name in ("housekeeping", "beat", "watcher"):
+        if name in ("api", "housekeeping", "beat", "watcher"):
             twin = [word.replace("housekeeping@", "housekeeping2@").replace("/run/beat", "/run/beat2") for word in argv]
             service.services[f"{name}2"] = replace(one, name=f"{name}2", argv=twin)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from pipeline_up.embedded import EmbeddedRedis
-from pipeline_up.embedded.redis import HOST, configuration_text
+from pipeline_up.embedded.redis import HOST
 from tests.waiting import HANG_SECONDS, wait_for
 
 MASTER = "pipeline"
@@ -19,7 +20,17 @@ DOWN_AFTER_MS = 1000
 SENTINELS = 3
 
 
-class Member(EmbeddedRedis):
+class Mortal(EmbeddedRedis):
+    """A server that can be killed."""
+
+    def vanish(self) -> None:
+        """Kill it."""
+        assert self._process
+        self._process.kill()
+        self._process.wait(HANG_SECONDS)
+
+
+class Member(Mortal):
     """A primary, or with `of` a replica of it. Any of them may be primary later: all have one password."""
 
     def __init__(self, directory: Path, of: Member | None = None) -> None:
@@ -38,17 +49,11 @@ class Member(EmbeddedRedis):
         settings = {"masterauth": self._password()}
         if self.of:
             settings["replicaof"] = f"{HOST} {self.of.port}"
-        lines = configuration_text(settings).replace(f'"{HOST} ', f"{HOST} ").replace('"\n', "\n").replace(' "', " ")
+        lines = "".join(f"{name} {value}\n" for name, value in settings.items())
         self._write(self._configuration, self._configuration.read_text() + lines)
 
-    def vanish(self) -> None:
-        """Kill it."""
-        assert self._process
-        self._process.kill()
-        self._process.wait(HANG_SECONDS)
 
-
-class Sentinel(EmbeddedRedis):
+class Sentinel(Mortal):
     """One of the Sentinels that watch a primary."""
 
     name: ClassVar[str] = "sentinel"
@@ -86,13 +91,37 @@ class Sentinel(EmbeddedRedis):
         return bool(state["num-slaves"] == 1 and state["num-other-sentinels"] == SENTINELS - 1)
 
 
+@dataclass(frozen=True)
+class Servers:
+    """The primary, its replica and the Sentinels, and the URL of these."""
+
+    primary: Member
+    replica: Member
+    sentinels: Sequence[Sentinel]
+
+    @property
+    def url(self) -> str:
+        """The Sentinels, as the service takes them."""
+        hosts = ",".join(sentinel.url.removeprefix("redis://").partition("/")[0] for sentinel in self.sentinels)
+        return f"sentinel://:{self.primary._password()}@{hosts}/0?master={MASTER}"
+
+    def kill_primary(self) -> None:
+        """Kill the primary, and the Sentinel that the service asks first, as the end of their machine would."""
+        self.sentinels[0].vanish()
+        self.primary.vanish()
+
+    def step_down(self) -> None:
+        """Have the primary and the replica change places."""
+        with Redis.from_url(self.sentinels[0].url) as client:
+            client.execute_command("SENTINEL", "FAILOVER", MASTER)
+
+
 @contextmanager
-def watched_by_sentinels(directory: Path) -> Iterator[tuple[Member, Member, str]]:
-    """The primary, its replica, and the URL of the Sentinels."""
-    with ExitStack() as servers:
-        primary = servers.enter_context(Member(directory / "primary"))
-        replica = servers.enter_context(Member(directory / "replica", primary))
-        sentinels = [servers.enter_context(Sentinel(directory / f"sentinel{n}", primary)) for n in range(SENTINELS)]
+def watched_by_sentinels(directory: Path) -> Iterator[Servers]:
+    """All servers, when they know each other."""
+    with ExitStack() as running:
+        primary = running.enter_context(Member(directory / "primary"))
+        replica = running.enter_context(Member(directory / "replica", primary))
+        sentinels = [running.enter_context(Sentinel(directory / f"sentinel{n}", primary)) for n in range(SENTINELS)]
         wait_for(lambda: all(sentinel.knows_all() for sentinel in sentinels), "the Sentinels to find each other")
-        hosts = ",".join(sentinel.url.removeprefix("redis://").partition("/")[0] for sentinel in sentinels)
-        yield primary, replica, f"sentinel://:{primary._password()}@{hosts}/0?master={MASTER}"
+        yield Servers(primary, replica, sentinels)
