@@ -42,6 +42,7 @@ COMMANDS = {
     "redeliver": Entry("pipeline_cli.plugins:redeliver", "Send deliveries again that were given up."),
     "token": Entry("pipeline_cli.tokens:token", "Create, list and delete tokens."),
     "status": Entry("pipeline_cli.operations:status", "Show the state of the service, and its problems."),
+    "doctor": Entry("pipeline_cli.doctor:doctor", "Show what is wrong with this installation, and what to do."),
     "audit": Entry("pipeline_cli.operations:audit", "List who changed what, the newest first."),
     "secrets": Entry("pipeline_cli.operations:secrets", "Manage the keys of the secrets that the service stores."),
     "database": Entry("pipeline_cli.database:database", "Manage the service's database."),

@@ -29,8 +29,8 @@ class Exit(IntEnum):
 MEANINGS: Mapping[Exit, str] = {
     Exit.OK: "done; with `--wait`, `wait` and `--watch`: the job or run succeeded",
     Exit.JOB_NOT_SUCCEEDED: (
-        "with `--wait`, `wait` and `--watch`: the job or run did not succeed; with `status --check`: something is amiss; "
-        "with `plugin check`: a rule does not hold; with `plugin try`: not all agree"
+        "with `--wait`, `wait` and `--watch`: the job or run did not succeed; with `status --check` and `doctor`: something is "
+        "amiss; with `plugin check`: a rule does not hold; with `plugin try`: not all agree"
     ),
     Exit.USAGE: "the command line or the file is wrong; nothing was sent",
     Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",

@@ -166,9 +166,9 @@ def _heartbeats(status: Status) -> Iterator[Family]:
     )
     yield Family(
         "pipeline_queue_probe_age_seconds",
-        "Time since the last queue probe arrived, by queue.",
+        "Time since the last queue probe arrived, by queue; +Inf before the first.",
         ("queue",),
-        _one(status.queue_probe_ages()),
+        _one({queue: float("inf") for queue in status.unproved_queues()} | status.queue_probe_ages()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline_core.operations import heartbeats
@@ -24,7 +25,16 @@ STALE_RECONCILES = 4.0
 """A launched job is stale when its last observation is older than this many times `reconcile_seconds`."""
 
 
-def problems(status: Status, limits: Settings) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, as a sentence. `alert` is the alert rule for the same condition, under whose name the page
+    docs/when-something-is-stuck.md says what to do."""
+
+    alert: str
+    text: str
+
+
+def problems(status: Status, limits: Settings) -> list[Problem]:
     """All problems, causes before consequences; empty when there are none.
 
     Nothing is late that has not had the time since the service started.
@@ -40,7 +50,7 @@ def problems(status: Status, limits: Settings) -> list[str]:
 def payload(now: Status, limits: Settings) -> dict[str, Any]:
     """The status as `/v1/status` shows it, with its problems."""
     return {
-        "problems": problems(now, limits),
+        "problems": [problem.text for problem in problems(now, limits)],
         "jobs": now.states(),
         "live": [{"state": state, "stage": stage, "count": count} for (state, stage), count in now.live.items()],
         "steps": [
@@ -91,37 +101,45 @@ def payload(now: Status, limits: Settings) -> dict[str, Any]:
     }
 
 
-def _process_problems(status: Status) -> Iterator[str]:
+def _process_problems(status: Status) -> Iterator[Problem]:
     if status.queues is None:
-        yield "Redis is away: nothing is woken, and nothing is lost."
+        yield Problem("PipelineRedisAway", "Redis is away: nothing is woken, and nothing is lost.")
     beat = status.heartbeat_ages.get(heartbeats.BEAT)
     if beat is None and status.up_seconds > BEAT_HEARTBEAT_SECONDS:
-        yield "Beat has sent no heartbeat yet."
+        yield Problem("PipelineBeatHeartbeatOld", "Beat has sent no heartbeat yet.")
     elif beat is not None and status.is_late(beat, BEAT_HEARTBEAT_SECONDS):
-        yield f"Beat has sent no heartbeat for {beat:.0f} s."
+        yield Problem("PipelineBeatHeartbeatOld", f"Beat has sent no heartbeat for {beat:.0f} s.")
     for queue, age in status.queue_probe_ages().items():
         if status.is_late(age, QUEUE_PROBE_SECONDS):
-            yield f"The last probe came through the queue {queue} {age:.0f} s ago: {_why_late(status, queue, age)}."
+            text = f"The last probe came through the queue {queue} {age:.0f} s ago: {_why_late(status, queue, age)}."
+            yield Problem("PipelineQueueProbeOld", text)
+    if (queues := status.unproved_queues()) and status.up_seconds > QUEUE_PROBE_SECONDS:
+        text = (
+            f"No probe has come yet through these queues: {', '.join(queues)}. No worker serves them, or they are long."
+        )
+        yield Problem("PipelineQueueProbeOld", text)
     if not status.worker_ages() and status.up_seconds > WORKER_HEARTBEAT_SECONDS:
-        yield "No worker has sent a heartbeat yet."
+        yield Problem("PipelineWorkerHeartbeatOld", "No worker has sent a heartbeat yet.")
     for worker, age in status.worker_ages().items():
         if status.is_late(age, WORKER_HEARTBEAT_SECONDS):
-            yield f"The worker {worker} has sent no heartbeat for {age:.0f} s."
+            yield Problem("PipelineWorkerHeartbeatOld", f"The worker {worker} has sent no heartbeat for {age:.0f} s.")
 
 
-def _cluster_problems(status: Status) -> Iterator[str]:
+def _cluster_problems(status: Status) -> Iterator[Problem]:
     cluster = status.cluster
     if cluster.report_age_seconds is None and status.up_seconds > WATCHER_REPORT_SECONDS:
-        yield f"No watcher has reported on the cluster {cluster.name} yet."
+        yield Problem("PipelineWatcherSilent", f"No watcher has reported on the cluster {cluster.name} yet.")
     elif cluster.report_age_seconds is not None and status.is_late(cluster.report_age_seconds, WATCHER_REPORT_SECONDS):
-        yield (
+        yield Problem(
+            "PipelineWatcherSilent",
             f"The watcher has not reported on the cluster {cluster.name} for {cluster.report_age_seconds:.0f} s: what "
-            "changes there is seen late."
+            "changes there is seen late.",
         )
     if cluster.problem:
-        yield cluster.sentence
+        yield Problem("PipelineClusterUnusable", cluster.sentence)
     if status.is_late(cluster.lag_seconds, WATCHER_LAG_SECONDS):
-        yield f"The watcher is {cluster.lag_seconds:.0f} s behind what changes in the cluster {cluster.name}."
+        text = f"The watcher is {cluster.lag_seconds:.0f} s behind what changes in the cluster {cluster.name}."
+        yield Problem("PipelineWatcherLate", text)
 
 
 def _why_late(status: Status, queue: str, age: float) -> str:
@@ -132,26 +150,32 @@ def _why_late(status: Status, queue: str, age: float) -> str:
     return f"it is {waiting} messages behind; its workers take less than comes in, or it has none"
 
 
-def _step_problems(status: Status) -> Iterator[str]:
+def _step_problems(status: Status) -> Iterator[Problem]:
     if status.is_late(status.lag_seconds, STEP_LAG_SECONDS):
-        yield f"Steps should have been published {status.lag_seconds:.0f} s ago: the tick tick.steps does not keep up."
+        text = f"Steps should have been published {status.lag_seconds:.0f} s ago: the tick tick.steps does not keep up."
+        yield Problem("PipelineStepsOverdue", text)
     for group in status.steps:
         if group.condition is StepCondition.WAITING and status.is_late(group.oldest_seconds, STEP_WAITING_SECONDS):
-            yield (
-                f"{group.count} jobs wait for a worker at the stage {group.stage}, the first for {group.oldest_seconds:.0f} s."
+            yield Problem(
+                "PipelineStepsWaiting",
+                f"{group.count} jobs wait for a worker at the stage {group.stage}, the first for {group.oldest_seconds:.0f} s.",
             )
 
 
-def _other_problems(status: Status, limits: Settings) -> Iterator[str]:
+def _other_problems(status: Status, limits: Settings) -> Iterator[Problem]:
     if status.is_late(status.observation_age_seconds, STALE_RECONCILES * limits.reconcile_seconds):
-        yield f"Of a launched job the cluster was not asked for {status.observation_age_seconds:.0f} s."
+        text = f"Of a launched job the cluster was not asked for {status.observation_age_seconds:.0f} s."
+        yield Problem("PipelineJobsStale", text)
     if status.failing_schedules:
-        yield f"{status.failing_schedules} schedules can make no run: the list of flows shows which."
+        text = f"{status.failing_schedules} schedules can make no run: the list of flows shows which."
+        yield Problem("PipelineSchedulesFailing", text)
     for key, health in status.circuits.items():
         if health.circuit is not Circuit.CLOSED:
-            yield f"The plugin {key} is unavailable: {health.cause}"
+            yield Problem("PipelinePluginAway", f"The plugin {key} is unavailable: {health.cause}")
     for key, failed in status.failed_jobs.items():
-        yield f"The plugin {key} failed {failed.count} jobs in the last hour, the last one with: {failed.reason}"
+        text = f"The plugin {key} failed {failed.count} jobs in the last hour, the last one with: {failed.reason}"
+        yield Problem("PipelinePluginFailsJobs", text)
     for key, waiting in status.deliveries.items():
         if status.is_late(waiting.oldest_seconds, DELIVERY_LAG_SECONDS):
-            yield f"{key} has not acknowledged {waiting.count} events, the first for {waiting.oldest_seconds:.0f} s."
+            text = f"{key} has not acknowledged {waiting.count} events, the first for {waiting.oldest_seconds:.0f} s."
+            yield Problem("PipelineDeliveriesLate", text)

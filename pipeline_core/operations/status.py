@@ -148,6 +148,10 @@ class Status:
         """Seconds since the last probe arrived, by queue."""
         return queue_probes.ages(self.heartbeat_ages)
 
+    def unproved_queues(self) -> list[str]:
+        """The queues through which no probe has arrived since the database was made; empty while Redis is unavailable."""
+        return [queue for queue in self.queues or () if queue not in self.queue_probe_ages()]
+
 
 def read(read_queues: Callable[[], Queues]) -> Status:
     """The status now. `read_queues` may raise RedisError. Raises Unavailable."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from pipeline_up import os_processes
+from pipeline_up import os_processes, running
 from tests.servers import own_process_ids
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -92,6 +92,14 @@ def test_the_service_is_told_of_the_servers_and_of_its_directory(data_dir: Path)
     assert run.variable("PIPELINE_SECRET_KEY") == (data_dir / "secret.key").read_text()
     assert run.variable("PIPELINE_DATA_DIR") == str(data_dir)
     run.stop(signal.SIGTERM)
+
+
+def test_a_command_beside_it_finds_the_environment_of_its_processes(data_dir: Path) -> None:
+    run = Up(data_dir)
+    url = run.variable("PIPELINE_DATABASE_URL")
+    assert running.environment(data_dir)["PIPELINE_DATABASE_URL"] == url
+    run.stop(signal.SIGTERM)
+    assert running.environment(data_dir) == {}
 
 
 def test_servers_given_by_url_are_not_started(data_dir: Path, empty_database_url: str, redis_url: str) -> None:

@@ -9,7 +9,7 @@ from flask import Flask
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from api.resources import metrics
 from pipeline_core.auth.privileges import Privilege
@@ -26,6 +26,7 @@ from pipeline_core.settings import settings
 from tests.builders import flow_entry
 from tests.flows import begin, store
 from tests.servers import delete_rows
+from workers import names
 
 AWAY = "redis://127.0.0.1:1/0"
 HOOK = {
@@ -73,8 +74,10 @@ def silence(name: str, seconds: float) -> None:
 
 
 def alive() -> None:
-    for name in (heartbeats.BEAT, f"{queue_probes.PREFIX}ticks", f"{heartbeats.WORKER}stages1@here"):
+    for name in (heartbeats.BEAT, f"{heartbeats.WORKER}stages1@here"):
         heartbeats.beat(name)
+    for queue in names.queues():
+        queue_probes.arrived(queue)
     cluster_health.report(settings().cluster_name)
 
 
@@ -208,7 +211,8 @@ def test_a_long_queue_is_not_one_that_nobody_serves(waiting: int, why: str) -> N
         up_seconds=1000.0,
     )
     (only,) = health_checks.problems(found, settings())
-    assert only.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")
+    assert only.alert == "PipelineQueueProbeOld"
+    assert only.text.startswith(f"The last probe came through the queue hooks 900 s ago: {why}")
 
 
 def test_a_worker_that_was_killed_is_a_problem_after_half_a_minute(admin: Any) -> None:
@@ -257,9 +261,18 @@ def test_a_plugin_that_failed_jobs_in_the_last_hour_is_a_problem(admin: Any) -> 
 def test_a_process_that_never_had_a_heartbeat_is_a_problem(admin: Any) -> None:
     found = numbers()
     assert found["pipeline_beat_heartbeat_age_seconds"] == float("inf")
+    assert found['pipeline_queue_probe_age_seconds{queue="stages.gates"}'] == float("inf")
     answer = admin.payload("GET", "/v1/status")
     assert (answer["beatHeartbeatAgeSeconds"], answer["queueProbes"]) == (None, [])
-    assert len(answer["problems"]) == 3
+    assert len(answer["problems"]) == 4
+
+
+def test_a_queue_that_was_never_served_is_a_problem(admin: Any) -> None:
+    alive()
+    with transaction() as session:
+        session.execute(delete(Heartbeat).where(Heartbeat.name == f"{queue_probes.PREFIX}stages.gates"))
+    (only,) = admin.payload("GET", "/v1/status")["problems"]
+    assert only.startswith("No probe has come yet through these queues: stages.gates.")
 
 
 @pytest.mark.parametrize(("seconds", "problems"), [(10.0, 0), (40.0, 1), (100.0, 4), (1000.0, 6)])
