@@ -20,7 +20,7 @@ from api.resources import features, flows, operations
 from api.resources import tokens as token_routes
 from api.server.request_reader import READ_BYTES
 from pipeline_core.auth import tokens
-from pipeline_core.common import log
+from pipeline_core.common import log, tracing
 from pipeline_core.database import transaction
 from pipeline_core.errors import Forbidden, Unavailable
 from pipeline_core.settings import settings
@@ -96,6 +96,8 @@ def _begin() -> None:
     g.request_id = sent if _USABLE_ID.fullmatch(sent) else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
+    g.span = _span()
+    tracing.enter(g.span)
     if settings().development and not addresses_development_run(request.host, settings().public_url):
         raise Forbidden(
             "A development run answers only requests to a loopback address, localhost or the host of PIPELINE_PUBLIC_URL, "
@@ -103,8 +105,19 @@ def _begin() -> None:
         )
 
 
+def _span() -> tracing.Span:
+    """The span of an API request, in the context that its client sends, if it does."""
+    context = tracing.parse(request.headers.get(tracing.HEADER, ""))
+    if not request.path.startswith("/v1"):
+        return tracing.NoSpan(context)
+    route = request.url_rule.rule if request.url_rule else request.path
+    return tracing.root(f"{request.method} {route}", context, tracing.Kind.SERVER, request_id=g.request_id)
+
+
 def _end(response: Response) -> Response:
-    """Set the headers that every response has."""
+    """Set the headers that every response has, and end the request's span."""
+    g.span.set("http.response.status_code", response.status_code)
+    g.span.end()
     response.headers[REQUEST_ID] = g.request_id
     response.headers["X-Content-Type-Options"] = "nosniff"
     if request.path.startswith("/v1"):

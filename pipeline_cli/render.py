@@ -139,7 +139,7 @@ def job(payload: Record) -> Iterator[Any]:
         {"job": about.get("id"), "name": about.get("name"), "kind": about.get("type"), "user": about.get("userID")}
         | {
             field: about.get(field)
-            for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup")
+            for field in ("state", "stage", "reason", "suspendedBy", "retryOf", "runID", "cleanup", "traceID")
         }
         | {name: timestamp(about[field]) for name, field in times.items() if about.get(field)}
         | {"retries": about.get("totalRetriedCount") or None, "exit code": about.get("exitCode")}

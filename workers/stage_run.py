@@ -8,13 +8,14 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import structlog
 from celery.worker import state
 
-from pipeline_core.common import failpoints
+from pipeline_core.common import failpoints, tracing
 from pipeline_core.common.failpoints import Point
 from pipeline_core.errors import Unavailable
 from pipeline_core.jobs import claims, cleanup, cursor, leases
@@ -83,6 +84,7 @@ def run(
             case NotOwner():
                 return None
         structlog.contextvars.bind_contextvars(request_id=step.request_id)
+        tracing.bind(step.traceparent)
         if take_from:
             return _run_claimed(step, ())
         progress = _run_in_place(step, carries)
@@ -201,7 +203,10 @@ def outcome(step: ClaimedStep, run: Callable[[ClaimedStep], Of]) -> Of | Fail:
     if trial(step.claim_count, settings().max_claims) is Trial.GIVEN_UP:
         claims = step.claim_count - 1
         return Fail(trail=(), reason=f"The stage {step.stage} was begun {claims} times and its worker ended each time.")
-    result = run(step)
+    name = f"stage {step.stage}"
+    with tracing.span(name, step.traceparent, job_id=step.job_id, epoch=step.epoch, claim=step.claim_count) as span:
+        result = run(step if span.traceparent == step.traceparent else replace(step, traceparent=span.traceparent))
+        span.set("pipeline.outcome", type(result).__name__.lower())
     failpoints.reach(Point.STAGE_ANSWERED, step.stage, step.name)
     return result
 

@@ -277,6 +277,11 @@ class JobPart(Schema):
     suspendedAt = nullable_time()
     retryOf = fields.String(required=True, allow_none=True, metadata={"description": "The job that this one retries."})
     runID = _run()
+    traceID = fields.String(
+        required=True,
+        allow_none=True,
+        metadata={"description": "The trace that the job belongs to: its client's, or its own with `PIPELINE_OTEL`."},
+    )
     cleanup = fields.String(
         required=True,
         allow_none=True,

@@ -15,20 +15,27 @@ UNUSED = ("rich", "tornado")
 """Packages that libraries import where they are installed, and that no process of the service uses: structlog draws tracebacks
 with rich, tenacity waits in tornado's loop."""
 
+LATER = ("opentelemetry",)
+"""Packages that libraries import where they are installed, and that a process imports itself if it uses them: redis-py counts its
+calls with OpenTelemetry."""
+
 
 @contextmanager
 def lean_imports() -> Iterator[None]:
-    """Import without what is UNUSED, and without collecting garbage, of which imports make next to none.
+    """Import without what is UNUSED or imported LATER, and without collecting garbage, of which imports make next to none.
 
     What was imported is never looked at by the garbage collector again, so that forked processes share its memory. The UNUSED
     packages cannot be imported in this process afterwards, unless they have been before.
     """
-    for name in UNUSED:
+    for name in (*UNUSED, *LATER):
         # Documented: a module that is None here cannot be imported.
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     gc.disable()
     try:
         yield
     finally:
+        for name in LATER:
+            if sys.modules.get(name, sys) is None:
+                del sys.modules[name]
         gc.freeze()
         gc.enable()

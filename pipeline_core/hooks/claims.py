@@ -52,7 +52,7 @@ _CLAIM = (
     select(
         *(_CLAIMED.c[name] for name in ("id", "event_id", "subject_id", "sequence", "body", "attempts", "give_up_at")),
         *(_EVENT.c[name] for name in ("state", "previous_state", "reason", "occurred_at")),
-        *(_JOB.c[name] for name in ("user_id", "name", "kind", "namespace", "request_id")),
+        *(_JOB.c[name] for name in ("user_id", "name", "kind", "namespace", "request_id", "traceparent")),
     )
     .select_from(
         _CLAIMED.outerjoin(_EVENT, _EVENT.c.id == _CLAIMED.c.event_id).outerjoin(_JOB, _JOB.c.id == _EVENT.c.job_id)
@@ -176,4 +176,5 @@ def _claimed(
         request_id=row.request_id or "",
         owner=owner,
         lease_end=lease_end,
+        traceparent=row.traceparent or "",
     )

@@ -12,6 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.database.models import DeliveryStatus
 from pipeline_core.hooks import chats, mail
@@ -46,6 +47,7 @@ class ClaimedDelivery:
     request_id: str
     owner: str
     lease_end: float
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,20 @@ def request_body(document: Mapping[str, Any], moment: datetime) -> bytes:
 
 def send(delivery: ClaimedDelivery) -> DeliveryResult:
     """Make one attempt to send to the subscriber, or to the receiver of alerts."""
+    with tracing.span(
+        "delivery",
+        delivery.traceparent,
+        tracing.Kind.CLIENT,
+        subscriber=delivery.subscriber.key,
+        state=delivery.state,
+        attempt=delivery.attempt,
+    ) as span:
+        result = _send(delivery, span.traceparent)
+        span.set("pipeline.status", result.status)
+    return result
+
+
+def _send(delivery: ClaimedDelivery, traceparent: str) -> DeliveryResult:
     pause = backoff(delivery.attempt, settings())
     try:
         if delivery.receiver and delivery.receiver.format is AlertFormat.MAIL:
@@ -114,6 +130,7 @@ def send(delivery: ClaimedDelivery) -> DeliveryResult:
             idempotency_key=delivery.delivery_id,
             deadline=time.monotonic() + endpoint.timeout_seconds,
             request_id=delivery.request_id,
+            traceparent=traceparent,
         )
         return result_of(read(reply.body), pause, reply.retry_after)
     except CallFailed as failure:

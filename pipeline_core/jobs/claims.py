@@ -102,6 +102,7 @@ def _claimed_step(row: Row[Any], stage: Stage, owner: str, plugins: Snapshot) ->
         namespace=row.namespace,
         attempt=row.attempt,
         request_id=row.request_id,
+        traceparent=row.traceparent,
         header=row.header,
         submitted=row.document if stage is Stage.TRANSLATE else None,
         taskset=None if stage is Stage.TRANSLATE else row.document,
@@ -176,7 +177,7 @@ def _reading(claiming: Update, stage: Stage) -> Prepared:
     return Prepared(
         select(
             *of_step.c,
-            *(_JOB.c[name] for name in ("kind", "user_id", "namespace", "attempt", "request_id")),
+            *(_JOB.c[name] for name in ("kind", "user_id", "namespace", "attempt", "request_id", "traceparent")),
             _DOCUMENT.c.header,
             _DOCUMENT.c.factors,
             document.label("document"),

@@ -12,6 +12,7 @@ from pipeline_core.auth import audit
 from pipeline_core.auth.actor import SYSTEM, Actor
 from pipeline_core.auth.idempotency import RepeatableRequest
 from pipeline_core.auth.privileges import Privilege
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.database.models import Job, JobDocument, TrailRow
@@ -49,6 +50,7 @@ def stop(job_id: str, actor: Actor, *, reason: str = "") -> None:
         if JobState(job.state).final:
             raise Conflict(f"The job {job_id} has {job.state}; only one that has not ended can be stopped.")
         before = job.state
+        tracing.link(job.traceparent)
         lifecycle.transition(
             session, job, JobState.STOPPED, reason=reason or f"stopped by {actor.name}", actor=actor.name
         )
@@ -94,6 +96,7 @@ def resume(job_id: str, actor: Actor, *, reason: str = "", gate: str | None = No
             )
         )
         trail_rows.forget_oldest(session, job_id, job.stage, job.suspended_by)
+        tracing.link(job.traceparent)
         parked_epoch, suspended_by, resumer = job.epoch, job.suspended_by, job.resumer
         job.epoch += 1
         lifecycle.transition(session, job, JobState.WAITING, reason=reason, actor=actor.name, moment=moment)

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from pipeline_core.common import failpoints
+from pipeline_core.common import failpoints, tracing
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction
@@ -158,7 +158,8 @@ def _finish(finished: Sequence[Finished], *, wait: bool) -> list[Progress | None
 
 def log_context(step: ClaimedStep) -> dict[str, Any]:
     """The fields of each log line about a claimed step."""
-    return {"job_id": step.job_id, "stage": str(step.stage), "epoch": step.epoch, "request_id": step.request_id}
+    named = {"job_id": step.job_id, "stage": str(step.stage), "epoch": step.epoch, "request_id": step.request_id}
+    return {**named, **tracing.log_fields(step.traceparent)}
 
 
 def _write_outcome(session: Session, job: Job, step: ClaimedStep, outcome: Ending) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import Job, JobDocument, JobResult, Replica
 from pipeline_core.jobs import views
@@ -114,6 +115,7 @@ def _job(job: Job, reason: str) -> dict[str, Any]:
         "suspendedAt": rfc3339(job.suspended_at),
         "retryOf": job.retry_of,
         "runID": job.run_id,
+        "traceID": tracing.trace_id(job.traceparent) or None,
         "cleanup": job.cleanup,
     }
 

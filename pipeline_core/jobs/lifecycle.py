@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.database import log_lines, rows, wakeups
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
@@ -112,7 +113,7 @@ def create(
         for statement in _BEGIN_AT:
             session.execute(statement, {"of_job": job.id, "at": job.stage})
     _enqueue_deliveries(session, job, document["header"], event_id, version, moment)
-    about = {"user_id": job.user_id, "kind": job.kind, "stage": str(job.stage)}
+    about = {"user_id": job.user_id, "kind": job.kind, "stage": str(job.stage), **tracing.log_fields(job.traceparent)}
     log_lines.note(session, "job submitted", job_id=job.id, request_id=job.request_id, **about)
     return Stage(job.stage)
 
@@ -185,6 +186,7 @@ def transition(
         event_id, version = session.execute(_INSERT_EVENT, event).one()
         _enqueue_deliveries(session, job, header, event_id, version, moment)
     change = {"state": str(to), "previous": str(previous), "reason": reason, "actor": actor}
+    change |= tracing.log_fields(job.traceparent)
     log_lines.note(session, "job state changed", job_id=job.id, request_id=job.request_id, **change)
     for listener in listeners():
         listener(session, job, moment)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport, StillEnding
 from pipeline_core.clusters.factory import cluster
-from pipeline_core.common import failpoints
+from pipeline_core.common import failpoints, tracing
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction, wakeups
@@ -312,7 +312,8 @@ def _enqueue_next_attempt(session: Session, job: Job, document: Mapping[str, Any
     job.retried += 1
     job.stage = Stage.LAUNCH
     job.reason = f"Attempt {job.attempt} failed ({reason}); the next one begins after {delay:g} s."
-    log_lines.note(session, "job attempt failed", job_id=job.id, request_id=job.request_id, reason=job.reason)
+    failed = {"reason": job.reason, **tracing.log_fields(job.traceparent)}
+    log_lines.note(session, "job attempt failed", job_id=job.id, request_id=job.request_id, **failed)
     stop_replicas(session, job)
     feed_changes.note_stage(session, job, now())
     lifecycle.enqueue_step(session, job, Stage.LAUNCH, now(), delay=delay)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from pipeline_core.auth import idempotency
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.idempotency import RepeatableRequest
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
@@ -155,6 +156,7 @@ def store(
             "run_id": run_id,
             "submitted_by": actor.name,
             "request_id": actor.request_id,
+            "traceparent": _traceparent(job_id, run_id),
         },
         {
             "header": header,
@@ -168,3 +170,11 @@ def store(
         moment=moment,
     )
     wakeups.after_commit(session, wakeups.StepDue(job_id, 0, stage))
+
+
+def _traceparent(job_id: str, run_id: str | None) -> str:
+    """The context of the job's trace: that of the request, or of a trace that begins here, for a task of a flow."""
+    if context := tracing.current():
+        return context
+    with tracing.root("submit task", "", job_id=job_id, run_id=run_id or "") as span:
+        return span.traceparent

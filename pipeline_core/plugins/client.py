@@ -81,6 +81,7 @@ class PluginClient:
         idempotency_key: str,
         deadline: float,
         request_id: str = "",
+        traceparent: str = "",
     ) -> Reply:
         """Call the plugin, with up to `max_attempts` attempts while it is unavailable.
 
@@ -98,7 +99,12 @@ class PluginClient:
             with self._guard.entered(endpoint.key, limit.seconds):
                 attempts += 1
                 headers = call_headers(
-                    endpoint, body, job_id=job_id, idempotency_key=idempotency_key, request_id=request_id
+                    endpoint,
+                    body,
+                    job_id=job_id,
+                    idempotency_key=idempotency_key,
+                    request_id=request_id,
+                    traceparent=traceparent,
                 )
                 started = time.monotonic()
                 response = self._transport.post(endpoint.address, body, headers, limit)

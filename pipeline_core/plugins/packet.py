@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from standardwebhooks import Webhook
 
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.errors import WrongParameter
 from pipeline_core.plugins.types import PluginType
@@ -88,7 +89,7 @@ def header_text(text: str) -> str:
 
 
 def call_headers(
-    endpoint: Endpoint, body: bytes, *, job_id: str, idempotency_key: str, request_id: str
+    endpoint: Endpoint, body: bytes, *, job_id: str, idempotency_key: str, request_id: str, traceparent: str = ""
 ) -> dict[str, str]:
     """All headers of one attempt, signed as of now if the endpoint has a secret."""
     headers = {
@@ -100,6 +101,8 @@ def call_headers(
     }
     if request_id:
         headers["X-Request-ID"] = header_text(request_id)
+    if traceparent:
+        headers[tracing.HEADER] = traceparent
     if endpoint.authorization:
         headers["Authorization"] = endpoint.authorization
     if endpoint.signing_secret:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import Field, dataclass, fields
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from environs import Env, EnvError
@@ -52,6 +53,19 @@ __all__ = [
 ]
 
 
+OPENTELEMETRY = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
+"""What PIPELINE_OTEL needs."""
+
+
+def _is_installed(package: str) -> bool:
+    """Whether the distribution is there. Its modules may be hidden while a process imports its own (`lean_imports`)."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     ServiceSettings,
@@ -79,6 +93,10 @@ class Settings(
     def _rules(self) -> list[tuple[bool, str]]:
         return [
             (bool(self.namespaces), "PIPELINE_NAMESPACES names no namespace"),
+            (
+                not self.otel or all(map(_is_installed, OPENTELEMETRY)),
+                "PIPELINE_OTEL is set and OpenTelemetry is not installed: pip install 'pipeline-service[otel]'",
+            ),
             (
                 self.hook_retry_min_seconds <= self.hook_retry_max_seconds,
                 f"PIPELINE_HOOK_RETRY_MIN_SECONDS ({self.hook_retry_min_seconds:g}) must be at most"

@@ -174,6 +174,12 @@ class OperationSettings:
         "nothing more is kept. 0: no limit.",
         unit="bytes",
     )
+    otel: bool = setting(
+        boolean,
+        False,
+        "Export a trace of each job by OpenTelemetry, which the extra `otel` installs. Where to, and how, is set by its own "
+        "variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+    )
     task_events: bool = setting(
         boolean, False, "Workers send Celery's task events, which Flower shows. Set by `pipeline up --flower`."
     )

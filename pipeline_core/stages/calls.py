@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
 
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins.client import client
@@ -125,6 +126,24 @@ def call(
 ) -> Answered[Value] | Unanswered:
     """Call one plugin. `read` parses the answer's body, or raises BadAnswer. `deadline` is a reading of `time.monotonic()`."""
     plugin_call = PluginCall(step.job_id, step.stage, plugin.key, next_call_number(step, plugin))
+    with tracing.span(
+        "plugin call", step.traceparent, tracing.Kind.CLIENT, plugin=plugin.key, call_number=plugin_call.call_number
+    ) as span:
+        result = _call(step, plugin, plugin_call, body, deadline, read, span.traceparent)
+        span.set("pipeline.outcome", result.entry.outcome)
+        span.set("pipeline.attempts", result.entry.attempts)
+    return result
+
+
+def _call(
+    step: ClaimedStep,
+    plugin: RegisteredPlugin,
+    plugin_call: PluginCall,
+    body: bytes,
+    deadline: float,
+    read: Callable[[bytes], Value],
+    traceparent: str,
+) -> Answered[Value] | Unanswered:
     started_at, started = now(), time.monotonic()
 
     def entry(outcome: TrailOutcome, attempts: int, reason: str = "") -> TrailEntry:
@@ -148,6 +167,7 @@ def call(
             idempotency_key=plugin_call.idempotency_key,
             deadline=deadline,
             request_id=step.request_id,
+            traceparent=traceparent,
         )
         attempts = reply.attempts
         value = without_secrets(plugin, read(reply.body), body, reply.body)

@@ -8,6 +8,7 @@ import time
 
 from pipeline_core.clusters.base import ClusterError, ClusterUnavailable, LaunchRequest, StillEnding
 from pipeline_core.clusters.factory import cluster
+from pipeline_core.common import tracing
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
 from pipeline_core.stages.outcomes import ClaimedStep, Ending, Fail, Launched, Postpone
@@ -50,7 +51,8 @@ def run(step: ClaimedStep) -> Ending:
     request = LaunchRequest(step.job_id, step.namespace, step.user_id, step.taskset or {}, step.attempt)
     started = time.monotonic()
     try:
-        observation = cluster().launch(request)
+        with tracing.span("cluster launch", step.traceparent, tracing.Kind.CLIENT, cluster=name, attempt=step.attempt):
+            observation = cluster().launch(request)
         pace().took(time.monotonic() - started)
         return Launched(observation=observation)
     except StillEnding as error:

@@ -67,7 +67,8 @@ class ClaimedStep:
     `submitted` is the job as submitted, for the stage `translate`; `taskset` is the TaskSet, for all others. `trail` holds
     the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, including this one,
     since a worker last came to an outcome of it, and `crash_count` the unexpected exceptions in a row.
-    `unreachable` are the plugins that the step was postponed for, by key.
+    `unreachable` are the plugins that the step was postponed for, by key. `traceparent` is the context of the job's trace, or of
+    the span that the stage is run in.
     """
 
     job_id: str
@@ -81,6 +82,7 @@ class ClaimedStep:
     namespace: str
     attempt: int
     request_id: str
+    traceparent: str = ""
     header: Mapping[str, Any]
     submitted: Mapping[str, Any] | None = None
     taskset: Mapping[str, Any] | None = None

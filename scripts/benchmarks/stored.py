@@ -24,12 +24,12 @@ _STATE = f"""CASE WHEN mod(n, {SUSPENDED_EVERY}) = 1 THEN 'suspended' WHEN mod(n
 _JOBS = f"""
 INSERT INTO jobs (id, user_id, name, kind, namespace, state, stage, epoch, reason, event_sequence, attempt, retried,
     created_at, started_at, finished_at, suspended_at, suspended_by, on_timeout, resumer, exit_diagnostics, submitted_by,
-    request_id)
+    request_id, traceparent)
 SELECT {_ID}, 'user-' || mod(n, {USERS}), 'job-' || mod(n, {NAMES}),
     CASE WHEN mod(n, 3) = 0 THEN 'TFJob' ELSE 'TaskSet' END, 'default', state,
     CASE state WHEN 'suspended' THEN 'gates' ELSE 'cluster' END, 0, '', 3, 0, 0,
     at, at, CASE WHEN state IN ('failed', 'succeeded') THEN at END,
-    CASE state WHEN 'suspended' THEN at END, CASE state WHEN 'suspended' THEN %(gate)s ELSE '' END, '', '', '', 'bench', ''
+    CASE state WHEN 'suspended' THEN at END, CASE state WHEN 'suspended' THEN %(gate)s ELSE '' END, '', '', '', 'bench', '', ''
 FROM (
     SELECT n, at, (extract(epoch FROM at) * 1000)::bigint AS ms, {_STATE} AS state
     FROM generate_series(1, %(count)s) AS n, LATERAL (SELECT now() - make_interval(secs => %(count)s - n) AS at)

@@ -63,7 +63,7 @@ def insert_jobs(url: str, count: int, *, state: str, stage: str, sequence: int, 
         "user_id": "u1", "name": "many", "kind": "TaskSet", "namespace": "default", "state": state, "stage": stage,
         "epoch": 1, "reason": "", "event_sequence": sequence, "attempt": 0, "retried": 0, "created_at": moment,
         "suspended_by": "", "on_timeout": "", "resumer": "", "exit_diagnostics": "", "submitted_by": "admin",
-        "request_id": "", **columns,
+        "request_id": "", "traceparent": "", **columns,
     }  # fmt: skip
     with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
         names = ", ".join(("id", *fixed))

@@ -14,7 +14,18 @@ from tests.waiting import HANG_SECONDS
 from workers import processes
 
 SERVERS = {"PIPELINE_DATABASE_URL": "postgresql://127.0.0.1:1/none", "PIPELINE_REDIS_URL": "redis://127.0.0.1:1/0"}
-NOBODY = {"alembic", "click_repl", "flower", "fsspec", "jsonschema", "kubernetes", "prompt_toolkit", "rich", "tornado"}
+NOBODY = {
+    "alembic",
+    "click_repl",
+    "flower",
+    "fsspec",
+    "jsonschema",
+    "kubernetes",
+    "opentelemetry",
+    "prompt_toolkit",
+    "rich",
+    "tornado",
+}
 API_ONLY = {"flask", "flask_smorest", "gunicorn", "prometheus_client", "werkzeug"}
 FLOWS = {"cronsim", "jinja2"}
 LAUNCHES = {"jsonpatch", "jsonschema_rs"}

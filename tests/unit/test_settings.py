@@ -78,3 +78,10 @@ def test_a_value_that_does_not_fit_is_named_with_what_would_be_right(
 def test_an_empty_variable_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPELINE_STAGE_BUDGET_SECONDS", "")
     assert settings().stage_budget_seconds == Settings().stage_budget_seconds
+
+
+def test_opentelemetry_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline_core.settings.OPENTELEMETRY", ("opentelemetry-of-nobody",))
+    with pytest.raises(ConfigurationError, match=r"pip install 'pipeline-service\[otel\]'"):
+        Settings(otel=True)
+    assert not Settings().otel

@@ -64,6 +64,8 @@ class Job(Base):
     run_id: Mapped[Id | None]
     submitted_by: Mapped[str] = mapped_column(default="")
     request_id: Mapped[str] = mapped_column(default="")
+    # The context of the trace that the job belongs to; empty when it belongs to none.
+    traceparent: Mapped[str] = mapped_column(default="")
 
     __table_args__ = (
         Index(None, "user_id", "id"),

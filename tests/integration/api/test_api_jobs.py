@@ -280,9 +280,9 @@ def test_a_total_is_counted_up_to_ten_thousand_and_a_count_beyond(admin: Any) ->
     with transaction() as session:
         session.connection().exec_driver_sql(
             "INSERT INTO jobs (id, user_id, name, kind, namespace, state, stage, epoch, reason, event_sequence, attempt,"
-            " retried, created_at, suspended_by, on_timeout, resumer, exit_diagnostics, submitted_by, request_id)"
+            " retried, created_at, suspended_by, on_timeout, resumer, exit_diagnostics, submitted_by, request_id, traceparent)"
             " SELECT 'j' || lpad(n::text, 26, '0'), 'u', 'n', 'k', 'default', 'waiting', 'translate', 0, '', 0, 0, 0, now(),"
-            " '', '', '', '', '', '' FROM generate_series(1, 10001) n"
+            " '', '', '', '', '', '', '' FROM generate_series(1, 10001) n"
         )
     answer = admin("GET", "/v1/job/list?pageSize=1&pageNumber=10001")
     assert len(answer.json["payload"]) == 1

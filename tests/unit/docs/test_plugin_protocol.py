@@ -140,7 +140,8 @@ def test_all_states_and_policies_and_statuses_of_a_busy_plugin_are_named() -> No
 
 def signed_call(body: bytes) -> dict[str, str]:
     endpoint = Endpoint("AccessGate.f.a", PluginType.ACCESS_GATE, "http://plugin/", "Bearer x", SECRET)
-    return call_headers(endpoint, body, job_id="j1", idempotency_key="j1:gates:AccessGate.f.a:1", request_id="r1")
+    key, context = "j1:gates:AccessGate.f.a:1", f"00-{'a' * 32}-{'b' * 16}-01"
+    return call_headers(endpoint, body, job_id="j1", idempotency_key=key, request_id="r1", traceparent=context)
 
 
 def test_the_headers_are_those_of_a_call() -> None:

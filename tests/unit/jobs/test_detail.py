@@ -62,6 +62,7 @@ def job(**values: Any) -> Job:
         "exit_code": None,
         "exit_diagnostics": "",
         "suspended_by": "",
+        "traceparent": "",
         "created_at": START,
     }
     return Job(**(columns | values))
@@ -82,6 +83,11 @@ def test_a_replica_shows_its_results() -> None:
         ("a", None),
         (None, "too long"),
     ]
+
+
+def test_a_job_that_belongs_to_a_trace_shows_its_id() -> None:
+    context = f"00-{'a' * 32}-{'b' * 16}-01"
+    assert detail.view(job(traceparent=context), TASKSET, {}, {}, [])["job"]["traceID"] == "a" * 32
 
 
 def test_a_job_before_translation_has_no_tasks_and_no_platform() -> None:
@@ -106,6 +112,7 @@ def test_a_job_before_translation_has_no_tasks_and_no_platform() -> None:
             "suspendedAt": None,
             "retryOf": None,
             "runID": None,
+            "traceID": None,
             "cleanup": None,
         },
         "cluster": {"identity": "local"},

@@ -130,6 +130,7 @@ def upgrade() -> None:
         sa.Column("run_id", sa.String(length=32, collation="C"), nullable=True),
         sa.Column("submitted_by", sa.Text(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("traceparent", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
         postgresql_with={"fillfactor": 85},
     )
