@@ -15,12 +15,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile, zip_longest
+from typing import Any
 
 from fsspec.core import url_to_fs
+from fsspec.spec import AbstractBufferedFile
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.logs import DISORDER, place_of, time_of
 from pipeline_core.clusters.records import LIMIT_SENTENCE
+from pipeline_core.errors import ConfigurationError, PipelineError
 
 SMALL_BYTES = 8 * 1024 * 1024
 MOST_SMALL = 32
@@ -55,7 +58,13 @@ class Archive:
     """
 
     def __init__(self, url: str, limit: int = 0) -> None:
-        self._files, self._root = url_to_fs(url)
+        """Raises ConfigurationError for a URL of a kind that is not known, or whose package is not installed."""
+        try:
+            self._files, self._root = url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise ConfigurationError(
+                f"PIPELINE_ARCHIVE_URL cannot be used: {error}. s3://… takes pip install 'pipeline-service[s3]'"
+            ) from error
         self._limit = limit
 
     def store(self, job_id: str, log: RunLog, lines: Iterable[bytes]) -> None:
@@ -81,6 +90,7 @@ class Archive:
     def has(self, job_id: str, log: RunLog) -> bool:
         """Whether the archive has the whole log of a run."""
         with _available():
+            self._files.invalidate_cache()
             return bool(self._files.exists(f"{self._path(job_id, log)}.log"))
 
     def runs(self, job_id: str) -> Mapping[RunLog, Sequence[str]]:
@@ -158,13 +168,17 @@ class Archive:
         """Write a file, which gets its name once it is complete."""
         self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
         unfinished = f"{path}.{uuid.uuid4().hex}.part"
+        file = self._files.open(unfinished, "wb")
         try:
-            with self._files.open(unfinished, "wb") as file:
-                for line in lines:
-                    file.write(line + b"\n")
+            for line in lines:
+                file.write(line + b"\n")
+            file.close()
             self._files.mv(unfinished, path)
         except BaseException:
-            self._remove([unfinished])
+            with suppress(Exception):
+                _discard(file)
+            with suppress(Exception):
+                self._remove([unfinished])
             raise
 
     def _remove(self, paths: Iterable[str]) -> None:
@@ -218,9 +232,22 @@ def _first(path: str) -> int:
     return int(path.rsplit(".", 2)[1].partition("-")[0]) if path.endswith(".piece") else 0
 
 
+def _discard(file: Any) -> None:
+    """Close a file without uploading what it holds."""
+    if isinstance(file, AbstractBufferedFile) and not file.closed:
+        # What is not closed is uploaded when it is garbage-collected.
+        file.closed = True
+        file.discard()
+    else:
+        file.close()
+
+
 @contextmanager
 def _available() -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except (PipelineError, _Replaced):
+        raise
+    except Exception as error:
+        # Each file system has exceptions of its own: that S3 cannot be reached is no OSError.
         raise ArchiveUnavailable(f"the archive of logs cannot be used at present: {error}") from error

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from pipeline_core.clusters.base import ClusterUnavailable
 from pipeline_core.clusters.kubernetes import archive as archives
 from pipeline_core.clusters.kubernetes.archive import Archive, ArchiveUnavailable, RunLog
 from pipeline_core.clusters.records import LIMIT_SENTENCE
+from pipeline_core.errors import ConfigurationError
 
 MAIN = RunLog("pod", 1, "main", 0)
 
@@ -148,3 +150,34 @@ def test_what_was_written_long_before_is_left_out(tmp_path: Path, whole: bool, m
     found = list(archive.lines("j1", MAIN, datetime(2026, 3, 1, 12, 0, 55, tzinfo=UTC)))
     assert log[55:] == found[-5:]
     assert len(found) <= 20
+
+
+def test_a_place_of_an_unknown_kind_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(ConfigurationError, match=r"PIPELINE_ARCHIVE_URL .*pipeline-service\[s3\]"):
+        Archive("cloud://bucket/logs")
+
+
+def test_an_error_of_the_file_system_s_own_kind_says_that_the_archive_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class EndpointConnectionError(Exception):
+        """Like that of botocore."""
+
+    def find(self: MemoryFileSystem, path: str) -> None:
+        raise EndpointConnectionError("could not connect")
+
+    monkeypatch.setattr(MemoryFileSystem, "find", find)
+    with pytest.raises(ArchiveUnavailable, match="could not connect"):
+        Archive("memory://nowhere").store("j1", MAIN, lines("01"))
+
+
+def test_what_fails_to_be_read_from_the_cluster_is_no_fault_of_the_archive(tmp_path: Path) -> None:
+    def log() -> Iterator[bytes]:
+        yield lines("01")[0]
+        raise ClusterUnavailable("the node does not answer")
+
+    archive = Archive(f"file://{tmp_path}")
+    with pytest.raises(ClusterUnavailable) as failed:
+        archive.store("j1", MAIN, log())
+    assert type(failed.value) is ClusterUnavailable
+    assert files(tmp_path) == []
