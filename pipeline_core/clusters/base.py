@@ -249,5 +249,8 @@ class Cluster(Protocol):
     def prune(self, job_ids: Collection[str]) -> None:
         """Remove what is left of deleted jobs, their logs too; jobs that are not deleted stay. Raises ClusterUnavailable."""
 
+    def log_sizes(self, job_ids: Collection[str]) -> Mapping[str, int]:
+        """How many bytes the logs of these jobs take where the cluster keeps them after their pods. Raises ClusterUnavailable."""
+
     def prune_logs(self, job_ids: Collection[str]) -> None:
         """Remove only the logs of deleted jobs; jobs that are not deleted keep theirs. Raises ClusterUnavailable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from threading import Event
 
 from pipeline_core.clusters.base import (
@@ -77,6 +77,9 @@ class NullCluster:
 
     def prune(self, job_ids: Collection[str]) -> None:
         pass
+
+    def log_sizes(self, job_ids: Collection[str]) -> Mapping[str, int]:
+        return dict.fromkeys(job_ids, 0)
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
         pass

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from pipeline_core.auth import browser_sessions
@@ -31,6 +31,13 @@ from pipeline_core.settings import settings
 IDEMPOTENCY_KEY_HOURS = 24
 """How long a request with the same Idempotency-Key is answered with what the first one made."""
 
+_WITH_LOGS = (
+    Job.finished_at.is_not(None),
+    Job.logs_pruned_at.is_(None),
+    func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
+)
+"""Whether a job has ended, nothing of it is left in the cluster, and its logs were not deleted."""
+
 
 def enforce(limit: int) -> int:
     """Delete expired jobs, runs, logs, keys, browser sessions and changes in the feed, at most `limit` of each. Returns how many.
@@ -51,6 +58,9 @@ def enforce(limit: int) -> int:
     runs = delete_runs(before, limit) + delete_feed_changes(before, limit) if kept_days else 0
     log_days = settings().log_days
     logs = delete_logs(moment - timedelta(days=log_days), limit) if log_days else 0
+    if most := settings().log_total_bytes:
+        measure_logs(limit)
+        logs += delete_logs_beyond(most, limit)
     return keys + len(jobs) + runs + logs
 
 
@@ -74,16 +84,35 @@ def old_jobs(before: datetime, limit: int) -> list[str]:
 
 def delete_logs(before: datetime, limit: int) -> int:
     """Delete the logs of jobs that ended before then and are cleaned up. Returns of how many jobs. Raises ClusterUnavailable."""
-    query = (
-        select(Job.id)
-        .where(
-            Job.finished_at < before,
-            Job.logs_pruned_at.is_(None),
-            func.coalesce(Job.cleanup, Cleanup.DONE) == Cleanup.DONE,
-        )
-        .order_by(Job.finished_at)
-        .limit(limit)
+    return _delete_logs(
+        select(Job.id).where(*_WITH_LOGS, Job.finished_at < before).order_by(Job.finished_at).limit(limit)
     )
+
+
+def measure_logs(limit: int) -> int:
+    """Store how large the logs are of jobs that ended and of which it is not known, of at most `limit`, oldest first. Returns
+    of how many. Raises ClusterUnavailable."""
+    query = select(Job.id).where(*_WITH_LOGS, Job.log_bytes.is_(None)).order_by(Job.finished_at).limit(limit)
+    with transaction() as session:
+        jobs = list(session.scalars(query))
+    if jobs:
+        sizes = cluster().log_sizes(jobs)
+        with transaction() as session:
+            session.execute(update(Job), [{"id": job, "log_bytes": size} for job, size in sorted(sizes.items())])
+    return len(jobs)
+
+
+def delete_logs_beyond(most: int, limit: int) -> int:
+    """Delete the logs of jobs that ended, oldest first and of at most `limit`, as long as the measured ones have more than
+    `most` bytes together. Returns of how many jobs. Raises ClusterUnavailable."""
+    newer = func.sum(Job.log_bytes).over(order_by=(Job.finished_at.desc(), Job.id.desc()))
+    totals = select(Job.id, Job.finished_at, newer.label("total")).where(*_WITH_LOGS, Job.log_bytes > 0).subquery()
+    return _delete_logs(
+        select(totals.c.id).where(totals.c.total > most).order_by(totals.c.finished_at, totals.c.id).limit(limit)
+    )
+
+
+def _delete_logs(query: Select[str]) -> int:
     with transaction() as session:
         jobs = list(session.scalars(query))
     if jobs:

@@ -167,6 +167,13 @@ class OperationSettings:
         "How long the logs of jobs are kept after their end, if the jobs are; then they are deleted. 0: as long as the jobs.",
         unit="days",
     )
+    log_total_bytes: int = setting(
+        integer,
+        0,
+        "How large the logs of all jobs that have ended may be together; beyond it, the logs of the job are deleted that ended "
+        "first. 0: no limit.",
+        unit="bytes",
+    )
     log_limit_bytes: int = setting(
         integer,
         1024**3,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from threading import Event
 from typing import Any
 
@@ -59,6 +59,9 @@ class Runnable:
 
     def prune(self, job_ids: Collection[str]) -> None:
         self._driver.prune(job_ids)
+
+    def log_sizes(self, job_ids: Collection[str]) -> Mapping[str, int]:
+        return self._driver.log_sizes(job_ids)
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
         self._driver.prune_logs(job_ids)

@@ -116,6 +116,13 @@ class Archive:
                 continue
             return
 
+    def size(self, job_id: str) -> int:
+        """How many bytes all logs of a job take."""
+        with _available():
+            self._files.invalidate_cache()
+            found = self._files.find(f"{self._root}/{job_id}", detail=True)
+            return sum(file["size"] for file in found.values())
+
     def remove(self, job_id: str) -> None:
         """Remove all logs of a job."""
         with _available():

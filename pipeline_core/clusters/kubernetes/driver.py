@@ -200,6 +200,9 @@ class KubernetesCluster:
                         attempt.forget()
                     self._archive.remove(job_id)
 
+    def log_sizes(self, job_ids: Collection[str]) -> Mapping[str, int]:
+        return {job_id: self._archive.size(job_id) if objects.is_job_id(job_id) else 0 for job_id in job_ids}
+
     def prune_logs(self, job_ids: Collection[str]) -> None:
         for job_id in job_ids:
             with refusals(f"pruning the logs of job {job_id}"):

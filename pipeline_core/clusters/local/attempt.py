@@ -156,6 +156,12 @@ class LocalAttempt:
         states = self._states()
         return all(states[key]["state"] in ENDED for key in keys if key in states)
 
+    def log_bytes(self) -> int:
+        """How many bytes its logs have."""
+        with suppress(FileNotFoundError):
+            return sum(path.stat().st_size for path in (self._path / "logs").rglob("*") if path.is_file())
+        return 0
+
     def remove_logs(self) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path / "logs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -178,6 +178,10 @@ class LocalCluster:
             for job_id in job_ids:
                 if is_job_id(job_id) and not (self._live / job_id).exists() and (self._jobs / job_id).exists():
                     shutil.rmtree(self._jobs / job_id)
+
+    def log_sizes(self, job_ids: Collection[str]) -> Mapping[str, int]:
+        with _os_errors():
+            return {job_id: sum(attempt.log_bytes() for attempt in self._attempts(job_id)) for job_id in job_ids}
 
     def prune_logs(self, job_ids: Collection[str]) -> None:
         with _os_errors():

@@ -55,6 +55,8 @@ class Job(Base):
     # A launch may have been in progress when the job ended: pods of it may appear until then.
     cleanup_after: Mapped[Timestamp | None]
     logs_pruned_at: Mapped[Timestamp | None]
+    # How large its logs are, measured after its end if their size is limited.
+    log_bytes: Mapped[int | None] = mapped_column(BigInteger)
     # Nothing of the job runs any more; its ended pods are kept in the cluster until then.
     kept_until: Mapped[Timestamp | None]
     exit_code: Mapped[int | None]

@@ -55,6 +55,7 @@ def test_a_log_is_read_from_its_pieces_until_it_is_whole(server: S3Server, monke
     archive.remove("j1")
     assert not Archive(URL).has("j1", MAIN)
     assert Archive(URL).runs("j1") == {}
+    assert Archive(URL).size("j1") == 0
 
 
 def test_a_large_log_is_uploaded_in_parts(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -530,8 +530,12 @@ def test_the_logs_alone_are_pruned_of_deleted_jobs(cluster: Cluster) -> None:
     cluster.prune_logs(["job", "unknown", "../job"])
     assert texts(cluster, "job") == ["hello"]
     gone(cluster, "job")
+    sizes = cluster.log_sizes(["job", "unknown", "../job"])
+    assert sizes["job"] >= len("hello\n")
+    assert (sizes["unknown"], sizes["../job"]) == (0, 0)
     cluster.prune_logs(["job"])
     cluster.prune_logs(["job"])
+    assert cluster.log_sizes(["job"]) == {"job": 0}
     assert texts(cluster, "job") == []
     assert seen(cluster, "job").replicas[0].state is ReplicaState.STOPPED
 

@@ -50,6 +50,8 @@ class Cluster:
     def __init__(self) -> None:
         self.pruned: list[str] = []
         self.without_logs: list[str] = []
+        self.sizes: dict[str, int] = {}
+        self.measured: list[str] = []
         self.away = False
 
     def prune(self, job_ids: list[str]) -> None:
@@ -57,6 +59,12 @@ class Cluster:
             left = session.scalar(select(func.count()).where(Job.id.in_(job_ids)))
         assert left == len(job_ids), "the cluster is delivery before the rows are gone"
         self.pruned += job_ids
+
+    def log_sizes(self, job_ids: list[str]) -> dict[str, int]:
+        if self.away:
+            raise ClusterUnavailable("away")
+        self.measured += job_ids
+        return {job_id: self.sizes.get(job_id, 0) for job_id in job_ids}
 
     def prune_logs(self, job_ids: list[str]) -> None:
         if self.away:
@@ -251,6 +259,36 @@ def test_logs_are_kept_as_long_as_their_jobs_when_log_days_is_0(cluster: Cluster
     store(timedelta(days=80))
     assert retention.enforce(100) == 0
     assert cluster.without_logs == []
+
+
+def test_beyond_the_limit_of_their_size_the_oldest_logs_are_deleted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_LOG_TOTAL_BYTES", "100")
+    restart()
+    oldest, second, third, newest = (store(timedelta(days=days)) for days in (4, 3, 2, 1))
+    store(None, began=timedelta(days=5))
+    store(timedelta(days=6), cleanup=Cleanup.PENDING)
+    cluster.sizes = {oldest: 10, second: 10, third: 40, newest: 50}
+    cluster.away = True
+    with pytest.raises(ClusterUnavailable):
+        retention.enforce(100)
+    cluster.away = False
+    assert [retention.enforce(100) for _ in range(2)] == [1, 0]
+    assert cluster.without_logs == [oldest]
+    assert cluster.measured == [oldest, second, third, newest]
+    largest = store(timedelta(hours=1))
+    cluster.sizes[largest] = 99
+    assert [retention.enforce(2) for _ in range(3)] == [2, 1, 0]
+    assert cluster.without_logs == [oldest, second, third, newest]
+    cluster.sizes[store(timedelta(minutes=1))] = 1
+    assert retention.enforce(100) == 0
+
+
+def test_the_size_of_logs_is_not_measured_without_a_limit(cluster: Cluster) -> None:
+    store(timedelta(days=1))
+    assert retention.enforce(100) == 0
+    assert cluster.measured == []
 
 
 def test_idempotency_keys_go_after_a_day_in_batches(cluster: Cluster) -> None:

@@ -123,6 +123,7 @@ def upgrade() -> None:
         sa.Column("cleanup", sa.Text(), nullable=True),
         sa.Column("cleanup_after", sa.DateTime(timezone=True), nullable=True),
         sa.Column("logs_pruned_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("log_bytes", sa.BigInteger(), nullable=True),
         sa.Column("kept_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("exit_code", sa.Integer(), nullable=True),
         sa.Column("exit_diagnostics", sa.Text(), nullable=False),

@@ -55,7 +55,10 @@ def test_a_log_is_read_from_its_pieces_until_it_is_whole(tmp_path: Path, url: st
     archive.add("j1", MAIN, 2, log[2:4])
     assert not archive.has("j1", MAIN)
     assert stored(archive, "j1", MAIN) == log[:4]
+    assert archive.size("j1") == sum(len(line) + 1 for line in log[:4])
     archive.store("j1", MAIN, log)
+    assert archive.size("j1") == sum(len(line) + 1 for line in log)
+    assert archive.size("j2") == 0
     assert archive.has("j1", MAIN)
     assert stored(archive, "j1", MAIN) == log
     assert len(archive.runs("j1")[MAIN]) == 1
