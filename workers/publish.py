@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
 from kombu import Connection, Producer
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
@@ -35,6 +36,8 @@ from workers import chain
 from workers.app import app, send_task
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, CLEAN_UP_JOB, DELIVER, FLOWS, HELP_SCHEDULES, HOOKS, TICKS
 from workers.publisher import Publisher
+
+log = structlog.get_logger(__name__)
 
 TIMEOUT_SECONDS = 1.0
 TIMEOUTS = {"socket_timeout": TIMEOUT_SECONDS, "socket_connect_timeout": TIMEOUT_SECONDS}
@@ -109,7 +112,7 @@ def publisher() -> Publisher:
 
 
 def send_shadows(due: Sequence[ShadowDue]) -> None:
-    """Put what shadows are to be asked into their lists, in one round trip. Raises RedisError."""
+    """Put what shadows are to be asked into their lists, in one round trip; it is dropped while Redis is unavailable."""
     redis = quick_redis()
     if not due or redis is None:
         return
@@ -117,7 +120,10 @@ def send_shadows(due: Sequence[ShadowDue]) -> None:
     for each in due:
         question = (each.job_id, each.stage, each.shadow_of)
         shadow_queue.put(pipe, settings().redis_prefix, each.plugin_key, question)
-    pipe.execute()
+    try:
+        pipe.execute()
+    except RedisError as error:
+        log.warning(f"{len(due)} questions of shadows are not sent: Redis is unavailable", error=str(error))
 
 
 def send(wakeup: Wakeup, producer: Producer) -> None:

@@ -172,9 +172,12 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
 
 
 def publish_shadows(step: ClaimedStep, result: Outcome) -> None:
-    """Have the shadows asked about what has just been committed. Waits for nothing."""
-    if due := shadows.due(step, result):
-        publish.publish(due)
+    """Have the shadows asked about what has just been committed. Waits for nothing, and never raises."""
+    try:
+        if due := shadows.due(step, result):
+            publish.publish(due)
+    except Exception:
+        log.exception("shadows are not asked: unexpected error")
 
 
 def finish_launch(step: ClaimedStep, result: Outcome) -> None:

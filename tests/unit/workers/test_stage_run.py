@@ -9,9 +9,9 @@ from structlog.testing import capture_logs
 
 from pipeline_core.settings import Settings
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import Crash, Fail
+from pipeline_core.stages.outcomes import Advance, Crash, Fail
 from tests.unit.jobs.test_cursor import step
-from workers.stage_run import crashed
+from workers.stage_run import crashed, publish_shadows
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,13 @@ def test_the_reason_names_the_exceptions_type_and_where_the_log_has_it(claims: i
     assert outcome.reason.startswith(beginning)
     assert f"error_id {logged[0]['error_id']}" in outcome.reason
     assert "hush" not in outcome.reason
+
+
+def test_what_goes_wrong_with_shadows_is_logged_and_does_not_reach_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr("pipeline_core.stages.shadows.due", fails)
+    with capture_logs() as logged:
+        publish_shadows(step(Stage.GATES), Advance())
+    assert [line["event"] for line in logged] == ["shadows are not asked: unexpected error"]
