@@ -74,6 +74,7 @@ def restore(url: str, file: Path, *, replace: bool = False, more_folders: Iterab
     with _connected(url) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         # Without statistics the first plans would be bad ones.
+        cursor.execute("SET statement_timeout = 0")
         cursor.execute("ANALYZE")
     return revision if is_newer else None
 
