@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 import pytest
 from flask import Flask
@@ -33,6 +33,13 @@ __all__ = [
 # How long an example takes depends on what else the machine does; no test asserts a time.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse parameters in a set: each process of a run would have its tests in an order of its own."""
+    for marker in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(marker.args[1], Set):
+            pytest.fail(f"{metafunc.definition.nodeid}: its parameters are a set; give them in an order", pytrace=False)
 
 
 # A shell starts background jobs with SIGINT ignored, which every process of a test would inherit.

@@ -31,7 +31,7 @@ def test_a_translator_rejects_a_job() -> None:
         value(PluginType.TEMPLATE_TRANSLATOR, {"reason": "no image"}, 422)
 
 
-@pytest.mark.parametrize("kind", set(PluginType) - {PluginType.LIFE_HOOK})
+@pytest.mark.parametrize("kind", [kind for kind in PluginType if kind is not PluginType.LIFE_HOOK])
 def test_a_list_with_a_number_means_nothing(kind: PluginType) -> None:
     with pytest.raises(BadAnswer):
         value(kind, [1])
