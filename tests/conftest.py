@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 
 import pytest
 from flask import Flask
@@ -38,7 +38,7 @@ settings.load_profile("unhurried")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse parameters in a set: each process of a run would have its tests in an order of its own."""
     for marker in metafunc.definition.iter_markers("parametrize"):
-        if isinstance(marker.args[1], Set):
+        if isinstance(marker.args[1], set | frozenset):
             pytest.fail(f"{metafunc.definition.nodeid}: its parameters are a set; give them in an order", pytrace=False)
 
 

@@ -31,6 +31,7 @@ from pipeline_core.database.models import (
     Replica,
     RunRow,
     RunSignal,
+    ShadowAnswer,
     Step,
     TaskAttempt,
     TaskRunRow,
@@ -41,7 +42,7 @@ from pipeline_core.runtime import restart
 from pipeline_core.settings import Settings
 from tests.servers import delete_rows
 
-OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailRow, Replica, JobResult, Step, PortLease)
+OF_A_JOB = (Job, JobDocument, Event, Delivery, TrailRow, ShadowAnswer, Replica, JobResult, Step, PortLease)
 PORTS = count(20000)
 OLD = timedelta(days=91)
 
@@ -57,7 +58,7 @@ class Cluster:
     def prune(self, job_ids: list[str]) -> None:
         with transaction() as session:
             left = session.scalar(select(func.count()).where(Job.id.in_(job_ids)))
-        assert left == len(job_ids), "the cluster is delivery before the rows are gone"
+        assert left == len(job_ids), "the cluster deletes its part before the rows are gone"
         self.pruned += job_ids
 
     def log_sizes(self, job_ids: list[str]) -> dict[str, int]:
@@ -113,6 +114,7 @@ def store(
             [
                 JobDocument(job_id=job_id, header={}, submitted={}, factors={}),
                 TrailRow(job_id=job_id, epoch=0, stage="gates", started_at=created, outcome="answered"),
+                ShadowAnswer(job_id=job_id, stage="gates", plugin_key="k", started_at=created, outcome="answered"),
                 Replica(job_id=job_id, role="w", index=0, state="succeeded"),
                 JobResult(job_id=job_id, role="w", index=0, output="a", collected_at=created),
                 PortLease(job_id=job_id, port=next(PORTS)),
