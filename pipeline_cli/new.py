@@ -116,6 +116,7 @@ def contents(
     values = {
         "NAME": name,
         "TYPE": plugin_type,
+        "A_TYPE": plugin_type.with_article,
         "PORT": str(port),
         "CODE": commands.code,
         "TEST": commands.test,

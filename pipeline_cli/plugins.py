@@ -9,7 +9,7 @@ import click
 from pipeline_cli import render, render_shadows
 from pipeline_cli.client import ServiceClient
 from pipeline_cli.group import Entry, LazyGroup
-from pipeline_cli.options import with_service
+from pipeline_cli.options import Instant, with_service
 from pipeline_cli.output import Output
 from pipeline_cli.simple import show_command
 
@@ -67,7 +67,9 @@ def packet(service: ServiceClient, out: Output, job_id: str, stage: str) -> None
 
 @click.command()
 @click.argument("key", metavar="KEY")
-@click.option("--since", type=int, metavar="SECONDS", help="Only answers of this unix second or later.")
+@click.option(
+    "--since", type=Instant(), help="Only answers given then or later: unix seconds, RFC 3339, or 30m, 2h, 7d."
+)
 @with_service
 def shadow(service: ServiceClient, out: Output, key: str, since: int | None) -> None:
     """Show what a shadow answered, beside what was decided.

@@ -14,7 +14,10 @@ def report(payload: Record) -> Iterator[Any]:
     """Counts and times, then the latest disagreements and errors."""
     latency = payload.get("latency") or {}
     yield key_values(
-        {name: payload.get(name) for name in ("key", "mode", "shadowOf", "answers", "agreed", "disagreed", "errors")}
+        {
+            name: payload.get(name)
+            for name in ("key", "mode", "shadowOf", "answers", "agreed", "disagreed", "errors", "dropped")
+        }
         | {"not compared": payload.get("notCompared")}
         | {"took": _times(latency.get("shadow")), "decided in": _times(latency.get("decided"))}
     )

@@ -84,7 +84,7 @@ def try_plugin(
             if found[-1].message == OUT_OF_TIME:
                 break
     if not found:
-        raise NothingToCompare(f"there is no such job that a {caller.endpoint.type} decided about")
+        raise NothingToCompare(f"there is no such job that {caller.endpoint.type.with_article} decided about")
     if quiet:
         click.echo(json.dumps(report.document(caller.endpoint.address, caller.endpoint.type, found), indent=2))
     else:

@@ -13,7 +13,7 @@ A plugin is an object of the class of its type; a function of yours decides:
 `python -m pipeline_plugin plugin:gate --port 9000` serves it, as does any server of WSGI (`gate.wsgi`) or ASGI (`gate.asgi`).
 `gate.test(packet)` asks it without HTTP. Read `packets` and `answers` first, then `plugins`; `additions` is what decorators
 and binders do to a TaskSet. `web` is what `wsgi`, `asgi` and `server` have in common: `signing` and `memory` check a request
-and remember its answer, `log` writes a line for it. `testing` has the fixture for pytest.
+and remember its answer, `log` writes a line for it. `fixtures` has those for pytest.
 """
 
 from pipeline_plugin.additions import Additions, Binding, NotAdditive

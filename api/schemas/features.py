@@ -206,7 +206,11 @@ class FeatureBody(BodySchema):
     description = Text()
     enabled = Boolean(default=False)
     mode = ChoiceField(
-        Mode, default=Mode.ACTIVE, metadata={"description": "Of all its plugins that have no `mode` of their own."}
+        Mode,
+        metadata={
+            "description": "Of all its plugins that have no `mode` of their own; `active` if it is not given. It has to be given "
+            "to let a plugin decide again that is a shadow now."
+        },
     )
     authorization = Text(
         secret=True,
@@ -233,8 +237,9 @@ class FeatureBody(BodySchema):
                 text = f"a feature has at most one plugin of a type; this is another {type}"
                 raise ValidationError({"plugins": {index: {"pluginType": [text]}}})
         for index, plugin in enumerate(data["plugins"]):
+            plugin["modeGiven"] = bool(plugin["mode"] or data["mode"])
             if not plugin["mode"]:
-                plugin["mode"] = data["mode"]
+                plugin["mode"] = data["mode"] or Mode.ACTIVE
                 if plugin["mode"] is Mode.SHADOW and plugin["pluginType"] is PluginType.LIFE_HOOK:
                     raise ValidationError({"plugins": {index: {"mode": [_HOOK_SHADOW]}}})
                 if plugin["mode"] is Mode.ACTIVE and plugin["shadowOf"]:
@@ -278,6 +283,7 @@ def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDef
         failure_policy=data["failurePolicy"],
         resumer=data["resume"],
         mode=data["mode"],
+        mode_given=data["modeGiven"],
         shadow_of=data["shadowOf"],
     )
 

@@ -64,6 +64,14 @@ class ShadowReport(Schema):
     agreed = fields.Integer(required=True)
     disagreed = fields.Integer(required=True)
     errors = fields.Integer(required=True, metadata={"description": "How often it gave no usable answer."})
+    dropped = fields.Integer(
+        required=True,
+        allow_none=True,
+        metadata={
+            "description": "How often it was not asked, since too many questions waited or it was unavailable; of all jobs, "
+            "since the totals in Redis began. Null while Redis is unavailable, and for an `ownOnly` token."
+        },
+    )
     notCompared = fields.Integer(
         required=True, metadata={"description": "It answered, and there was no decision to compare that with."}
     )

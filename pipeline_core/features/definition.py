@@ -24,7 +24,8 @@ SECRET_SET = "set"
 class PluginDefinition:
     """A plugin of a feature. `selector` is the JSON as given, None for none; `effective` is merged with the feature's.
 
-    `shadow_of` is the key of the plugin that a shadow is to replace, empty for none.
+    `shadow_of` is the key of the plugin that a shadow is to replace, empty for none. `mode_given`: whoever registers it has named
+    the mode, and does not only leave it at what is usual.
     """
 
     type: PluginType
@@ -38,6 +39,7 @@ class PluginDefinition:
     failure_policy: FailurePolicy
     resumer: Resumer = Resumer.WRITER
     mode: Mode = Mode.ACTIVE
+    mode_given: bool = True
     shadow_of: str = ""
 
     def key(self, feature: str, author: str) -> str:

@@ -58,6 +58,7 @@ def register(session: Session, definition: FeatureDefinition, actor: Actor) -> N
     _require_stored("signingSecret", definition.signing_secret, feature.signing_secret if feature else "")
     _require_known_origins("authorization", definition.authorization, definition, former)
     _require_known_origins("signingSecret", definition.signing_secret, definition, former)
+    _refuse_replaced(session, definition)
     before = detail(session, feature.name) if feature else None
     if feature is None:
         feature = Feature(name=definition.name, owner=actor.name, enabled=definition.enabled, created_at=moment)
@@ -110,7 +111,8 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     for field, key in (("beforeKey", before_key), ("afterKey", after_key)):
         if key in found and found[key].type != type:
             errors.add(
-                field, f"must be the key of {_article(type)}; {shown(key)} is that of {_article(found[key].type)}"
+                field,
+                f"must be the key of {type.with_article}; {shown(key)} is that of {PluginType(found[key].type).with_article}",
             )
         elif key in found and found[key].mode == Mode.SHADOW:
             errors.add(
@@ -239,6 +241,25 @@ def _plugin(session: Session, key: str) -> Plugin:
     return found
 
 
+def _refuse_replaced(session: Session, definition: FeatureDefinition) -> None:
+    """Raises WrongParameter when a plugin that is a shadow now would become active because nothing is said of its mode: beside
+    the one that has replaced it."""
+    errors = ValidationErrors()
+    for index, plugin in enumerate(definition.plugins):
+        if plugin.mode_given:
+            continue
+        key = plugin.key(definition.name, definition.author)
+        found = session.scalars(select(Plugin).where(Plugin.key == key)).one_or_none()
+        if found is not None and found.mode == Mode.SHADOW:
+            other = f" of {found.shadow_of}" if found.shadow_of else ""
+            problem = (
+                f"must be given: the plugin is a shadow{other} now. "
+                f'"{Mode.SHADOW}" leaves it one, "{Mode.ACTIVE}" lets it decide'
+            )
+            errors.add(join_path("plugins", index, "mode"), problem)
+    errors.raise_any()
+
+
 def _check_shadows(session: Session, definition: FeatureDefinition) -> None:
     """Raises WrongParameter when a shadow of the feature names what is no active plugin of its type, or one of the feature's
     plugins becomes a shadow that has shadows itself."""
@@ -265,7 +286,7 @@ def _shadow_problem(type: PluginType, key: str, found: Plugin | None) -> str:
     if found is None:
         return f"must be the key of an active {type}; there is no plugin {shown(key)}"
     if found.type != type:
-        return f"must be the key of an active {type}; {shown(key)} is that of {_article(found.type)}"
+        return f"must be the key of an active {type}; {shown(key)} is that of {PluginType(found.type).with_article}"
     if found.mode == Mode.SHADOW:
         return f"must be the key of an active {type}; {shown(key)} is a shadow itself"
     return ""
@@ -363,7 +384,3 @@ def _no_feature(name: str) -> NotFound:
 
 def _no_plugin(key: str) -> NotFound:
     return NotFound(f"There is no plugin {shown(key)}.")
-
-
-def _article(type: str) -> str:
-    return f"{'an' if type[0] in 'AEIOU' else 'a'} {type}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from redis.exceptions import RedisError
 from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -14,6 +15,7 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.database.models import Job, ShadowAnswer, TrailRow
 from pipeline_core.features import registry
 from pipeline_core.jobs.trail import bounded, masked_patch
+from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.stages.outcomes import TrailOutcome
 
 MOST_SHOWN = 20
@@ -44,6 +46,7 @@ def report(session: Session, key: str, actor: Actor, since: datetime | None) -> 
         "mode": plugin["mode"],
         "shadowOf": plugin["shadowOf"],
         **counts._mapping,
+        "dropped": None if actor.own_only else _dropped(key),
         "notCompared": counts.answers - counts.agreed - counts.disagreed - counts.errors,
         "latency": {
             "shadow": _latency(session, ShadowAnswer.duration_ms, conditions),
@@ -61,6 +64,14 @@ def _conditions(key: str, actor: Actor, since: datetime | None) -> list[ColumnEl
     if actor.own_only:
         conditions.append(ShadowAnswer.job_id.in_(select(Job.id).where(Job.user_id == actor.name)))
     return conditions
+
+
+def _dropped(key: str) -> int | None:
+    """How many questions it was not asked since the totals in Redis began; None while Redis is unavailable."""
+    try:
+        return totals().counts(Metric.SHADOWS_DROPPED).get((key,), 0)
+    except RedisError:
+        return None
 
 
 def _latency(

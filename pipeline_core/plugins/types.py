@@ -16,6 +16,11 @@ class PluginType(StrEnum):
     LIFE_HOOK = "LifeHook"
 
     @property
+    def with_article(self) -> str:
+        """As in a sentence: `an AccessGate`."""
+        return f"{'an' if self[0] in 'AEIOU' else 'a'} {self}"
+
+    @property
     def exclusive(self) -> bool:
         """At most one plugin of this type may take part in a job."""
         return self in (PluginType.TEMPLATE_TRANSLATOR, PluginType.SCHEDULER_BINDER)

@@ -9,6 +9,7 @@ from typing import Any
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.database.models import ShadowAnswer, TrailRow
+from pipeline_core.metrics.totals import Metric, totals
 from tests.builders import feature, plugin, taskset
 
 OLD, NEW = "AccessGate.old.platform", "AccessGate.new.platform"
@@ -37,6 +38,27 @@ def answered(admin: Any, user: str, decided: str, answer: str, **fields: Any) ->
 
 def report(client: Any, query: str = "") -> Any:
     return client.payload("GET", f"/v1/plugins/shadow/{NEW}{query}")
+
+
+def test_a_file_that_is_older_than_a_promotion_is_refused(admin: Any) -> None:
+    register(admin)
+    admin.payload("PUT", f"/v1/plugins/promote/{NEW}")
+    answer = admin("POST", "/v1/features", json=feature("old", enabled=True))
+    assert answer.status_code == 400
+    assert answer.get_json()["errors"] == {
+        "plugins[0].mode": [
+            f'must be given: the plugin is a shadow of {NEW} now. "shadow" leaves it one, "active" lets it decide'
+        ]
+    }
+    admin.payload("POST", "/v1/features", json=feature("old", enabled=True, mode="active"))
+    assert admin.payload("GET", f"/v1/plugins/detail/{OLD}")["mode"] == "active"
+
+
+def test_a_report_counts_what_was_dropped(admin: Any, bearer: Callable[..., Any]) -> None:
+    register(admin)
+    totals().count(Metric.SHADOWS_DROPPED, (NEW,), 3)
+    assert report(admin)["dropped"] == 3
+    assert report(bearer(Privilege.READ_JOB, own_only=True))["dropped"] is None
 
 
 def test_a_report_counts_and_shows_where_both_differ(admin: Any, bearer: Callable[..., Any]) -> None:

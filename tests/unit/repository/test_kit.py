@@ -38,7 +38,7 @@ def test_it_imports_the_standard_library_alone(path: Path) -> None:
         for name in names:
             top = name.partition(".")[0]
             allowed = top in sys.stdlib_module_names or top == "pipeline_plugin"
-            assert allowed or (top == "pytest" and path.name == "testing.py"), name
+            assert allowed or (top == "pytest" and path.name == "fixtures.py"), name
     assert PROJECT["project"]["dependencies"] == []
 
 
@@ -47,3 +47,9 @@ def test_its_version_is_that_of_the_service() -> None:
     config.read(ROOT / "setup.cfg")
     assert PROJECT["project"]["version"] == config["metadata"]["version"]
     assert "pipeline_plugin*" in config["options.packages.find"]["include"].split()
+
+
+@modules
+def test_unittest_takes_none_of_its_modules_for_a_test(path: Path) -> None:
+    """A new plugin has a copy of the kit beside its test, and runs it by `python3 -m unittest`, also without pytest."""
+    assert not path.name.startswith("test")

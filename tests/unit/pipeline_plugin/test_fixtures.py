@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pipeline_plugin import Gate
+from pipeline_plugin.fixtures import recorded_packet, serve_plugin
 from pipeline_plugin.plugins import App
-from pipeline_plugin.testing import recorded_packet, serve_plugin
 
 __all__ = ["recorded_packet", "serve_plugin"]
 
