@@ -16,8 +16,8 @@ from pipeline_cli import main
 from tests.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]
-PROCESSES = {"up", "api", "worker", "beat", "watch", "database"}
-"""The commands that are the service, or have its database before them."""
+PROCESSES = {"up", "api", "worker", "beat", "watch", "database", "backup", "restore", "doctor"}
+"""The commands that are the service, or have its settings and its database before them."""
 PROGRAM = "from pipeline_cli import main; main(prog_name='pipeline')"
 
 
@@ -123,8 +123,8 @@ def test_every_command_that_asks_a_service_loads_with_the_packages_of_a_client_a
     )
     own = "pipeline_cli pipeline_core"
     server = sorted(PROCESSES)
-    # Asks no service: it holds a plugin to the service's own rules, and says what it needs.
-    ruled = ["check"]
+    # They hold a plugin to the service's own rules, and say what they need.
+    ruled = ["check", "try"]
     program = f"""
 import sys, sysconfig
 from importlib.machinery import PathFinder

@@ -188,6 +188,7 @@ def test_the_detail_has_each_task_with_its_latest_job(engine: Engine) -> None:
         "state",
         "reason",
         "blockedBy",
+        "variables",
         "runner",
         "createdAt",
         "startAt",

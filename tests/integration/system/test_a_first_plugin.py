@@ -30,6 +30,9 @@ def renamed(document: Any, job_id: str) -> Any:
     return json.loads(json.dumps(document).replace(example("## What you are sent")["header"]["jobID"], job_id))
 
 
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
 def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
     service: Installation, plugins: PluginServer
 ) -> None:
@@ -48,7 +51,9 @@ def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
     service.post("/v1/features", feature)
     service.put(f"/v1/features/turn-on/{feature['name']}")
 
-    job_id = service.post("/v1/job", submission)["jobID"]
+    # A job that belongs to a trace, so that its packets have every header that the page names.
+    submitted = service.ask("POST", "/v1/job", submission, traceparent=TRACEPARENT)
+    job_id = submitted.json()["payload"]["jobID"]
     service.wait_state(job_id, "succeeded")
     wait_for(lambda: len(plugins.calls_of("/hook", job_id)) == 3, "the LifeHook to hear of the end")
 
@@ -57,6 +62,7 @@ def test_plugins_that_answer_as_on_the_page_bring_its_job_to_success(
     sent = {name.lower() for name in gate.headers}
     documented = [code(name).lower() for name, _ in PAGE.rows("## What you are sent", first="request header")]
     assert [name for name in documented if name not in sent] == []
+    assert gate.headers["traceparent"] == TRACEPARENT
     event, expected = plugins.calls_of("/hook", job_id)[1].body, renamed(example("### LifeHook"), job_id)
     changing = ("occurredAt", "currentTime")
     assert list(event) == list(expected)

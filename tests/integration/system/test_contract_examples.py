@@ -158,7 +158,7 @@ def test_a_job_of_the_text_goes_its_whole_way(service: Installation, plugins: Pl
     assert set(detail) == DETAIL
     assert detail["version"] == "v1"
     assert set(detail["job"]) - JOB == {
-        "stage", "reason", "createdAt", "suspendedBy", "suspendedAt", "retryOf", "runID", "cleanup"
+        "stage", "reason", "createdAt", "suspendedBy", "suspendedAt", "retryOf", "runID", "cleanup", "traceID"
     }  # fmt: skip
     assert set(detail["job"]) >= JOB
     assert (detail["job"]["id"], detail["job"]["type"], detail["job"]["exitCode"]) == (job_id, "TFJob", 0)
