@@ -15,7 +15,7 @@ from tests.chaos.world import STRAIGHT, SUSPENDED, World, a_world
 from tests.waiting import HANG_SECONDS, wait_for
 from workers.names import queues
 
-SERVICES = ("stages1", "hooks1", "flows", "housekeeping", "beat", "watcher")
+SERVICES = ("stages1", "hooks1", "flows", "housekeeping", "shadows", "beat", "watcher")
 
 
 @pytest.fixture(scope="module")

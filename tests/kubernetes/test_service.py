@@ -36,7 +36,6 @@ def service(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_all_jobs_end_correctly_although_workers_and_watchers_are_killed_repeatedly(
     service: Installation, api: KubernetesApi, namespace: str
 ) -> None:
