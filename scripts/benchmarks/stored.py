@@ -56,6 +56,8 @@ def fill(stand: Stand, count: int) -> None:
     }
     with closing(psycopg2.connect(stand.database_url)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
+        # The service's time-out is that of its role.
+        cursor.execute("SET statement_timeout = 0")
         for statement in (_JOBS, _DOCUMENTS, _REPLICAS):
             cursor.execute(statement, values)
         cursor.execute("VACUUM ANALYZE")
