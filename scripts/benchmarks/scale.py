@@ -11,7 +11,7 @@ class Scale:
 
     `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
     a flow has `tasks`. `watched_jobs` of ten replicas each are in the cluster that is watched. `slow_jobs` pass a gate of
-    `slow_seconds`. What runs idle is looked at `idle_after` seconds, `idle_for` seconds long.
+    `slow_seconds`, or one of `very_slow_seconds`. What runs idle is looked at `idle_after` seconds, `idle_for` seconds long.
     Where the size of the tables matters, `stored` jobs are there before, or `ended` ones. The runs of
     `due_runs` flows are due together.
     """
@@ -24,6 +24,7 @@ class Scale:
     watched_jobs: int
     slow_jobs: int
     slow_seconds: float
+    very_slow_seconds: float
     idle_after: float
     idle_for: float
     stored: int
@@ -40,6 +41,7 @@ FULL = Scale(
     watched_jobs=1000,
     slow_jobs=500,
     slow_seconds=2.0,
+    very_slow_seconds=30.0,
     idle_after=3600.0,
     idle_for=300.0,
     stored=1_000_000,
@@ -55,6 +57,7 @@ QUICK = Scale(
     watched_jobs=5,
     slow_jobs=8,
     slow_seconds=0.2,
+    very_slow_seconds=0.2,
     idle_after=0.5,
     idle_for=2.0,
     stored=20_000,

@@ -24,6 +24,7 @@ ROWS = {
     "schedule_minute_lag_seconds": {"p50", "p99", "rounds"},
     "plugin_jobs_per_second": {"worker_processes", "plugin_ms", "cpu_ms_per_job"},
     "slow_plugins": {"gate_seconds", "slots", "others_delay_ms", "others_ms", "others_alone_ms"},
+    "slow_plugins_30_seconds": {"gate_seconds", "slots", "others_delay_ms", "others_ms", "others_alone_ms"},
     "shadows": {"shadows", "answers", "latency_ms", "baseline_latency_ms"},
     "recovery_seconds": {"gate_seconds", "jobs"},
     "list_ms": {"jobs", "cases"},
