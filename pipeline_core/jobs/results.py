@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -29,13 +31,32 @@ def get(job_id: str) -> Results:
 
     Harmless at any time, for any job. Raises ClusterUnavailable, Unavailable.
     """
-    # A cleanup may collect them and clear the cluster between the first query and the collection.
-    return _stored(job_id) or collect(job_id) or _stored(job_id)
+    return get_all([job_id])[job_id]
 
 
-def _stored(job_id: str) -> Results:
+def get_all(job_ids: Collection[str], until: float = math.inf) -> dict[str, Results]:
+    """The same for several jobs. Jobs whose results are not stored are left out, but for the first, when the clock
+    (`time.monotonic`) has reached `until`."""
+    found = _stored(job_ids)
+    asked: set[str] = set()
+    for job_id in job_ids:
+        if job_id in found or (asked and time.monotonic() >= until):
+            continue
+        asked.add(job_id)
+        if collected := collect(job_id):
+            found[job_id] = collected
+    # A cleanup may have collected them and cleared the cluster between the first query and the collection.
+    late = _stored(asked - found.keys())
+    return {
+        job_id: found.get(job_id) or late.get(job_id, ()) for job_id in job_ids if job_id in found or job_id in asked
+    }
+
+
+def _stored(job_ids: Collection[str]) -> dict[str, Results]:
+    if not job_ids:
+        return {}
     with transaction() as session:
-        return read(session, [job_id]).get(job_id, ())
+        return dict(read(session, job_ids))
 
 
 @again_if_contended

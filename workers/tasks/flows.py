@@ -8,13 +8,18 @@ from functools import wraps
 import structlog
 
 from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.database.wakeups import RunDue
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, progress
 from pipeline_core.flows.schedules import backfill_progress, run_creation
+from workers import publish
 from workers.app import app
 from workers.names import ADMIT_RUNS, ADVANCE_RUN, HELP_SCHEDULES
 
 log = structlog.get_logger(__name__)
+
+TURN_SECONDS = 0.1
+"""After so long, and the batch that has begun, a run waits for its next turn."""
 
 
 def retried_by_tick(task: Callable[[str], None]) -> Callable[[str], None]:
@@ -33,9 +38,10 @@ def retried_by_tick(task: Callable[[str], None]) -> Callable[[str], None]:
 @app.task(name=ADVANCE_RUN)
 @retried_by_tick
 def advance(run_id: str) -> None:
-    """Advance a run by the states of its jobs."""
+    """Advance a run by the states of its jobs. A large one is put back into the queue, so that others get their turn."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
-    progress.advance(run_id)
+    if progress.advance(run_id, TURN_SECONDS):
+        publish.publish([RunDue(run_id)])
 
 
 @app.task(name=ADMIT_RUNS)

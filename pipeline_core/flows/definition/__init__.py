@@ -5,6 +5,7 @@
 - `templates`: `Template`, and how a task made from it is started; `catalogue`: imported and built-in templates together
 - `preparation`: renders, reads and checks the fields of a task, for imports and right before its job is submitted
 - `documents`: reads the whole import document, or one entry of it
+- `cache`: keeps flows and their runs in the process
 
 Everything may be used from outside.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -11,12 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline_core.errors import MissingParameter, WrongParameter
+from pipeline_core.flows.definition.cache import FlowCache
 from pipeline_core.flows.notation.cron import Schedule, check_timezone, read_instant
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.notation.errors import NotationError, collect_errors
 from pipeline_core.flows.notation.layout import layout
 from pipeline_core.flows.notation.names import check_flow_name, check_name, identity
 from pipeline_core.flows.states import RunState
+from pipeline_core.runtime import part
 from pipeline_core.validation.errors import ValidationErrors, join_path
 from pipeline_core.validation.fields import FieldReader
 from pipeline_core.validation.texts import shown
@@ -102,6 +105,12 @@ class Flow:
         return identity(self.name)
 
 
+@part
+def _parsed() -> FlowCache[Flow]:
+    """Flows by the digest of their stored entries."""
+    return FlowCache()
+
+
 def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
     """The flow of an entry `{"pipeline": {…}, "tasks": [{…}]}`; validation errors are added to `problems`.
 
@@ -124,12 +133,20 @@ def parse(entry: object, problems: ValidationErrors, path: str) -> Flow | None:
 
 
 def parse_stored(entry: Mapping[str, Any]) -> Flow:
-    """The flow of a stored entry, which is not checked against templates again. Raises WrongParameter."""
+    """The flow of a stored entry, which is not checked against templates again. Raises WrongParameter.
+
+    It is kept in the process, since a large flow takes a while to parse and is read at each step of a schedule and a run.
+    """
+    # Not by comparing entries: to Python 1, 1.0 and true are equal, but a task is given them as they are.
+    digest = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+    if cached := _parsed().get(digest):
+        return cached
     problems = ValidationErrors()
     flow = parse(entry, problems, "")
     problems.raise_any()
     if flow is None:
         raise WrongParameter("The stored flow cannot be read.")
+    _parsed().put(digest, flow, len(flow.tasks))
     return flow
 
 

@@ -36,6 +36,7 @@ from pipeline_core.flows.runs.state_machine import JobChanged
 from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
 from pipeline_core.jobs import results
+from pipeline_core.jobs.results import Results
 from pipeline_core.jobs.submission import Submission, store
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
@@ -276,13 +277,18 @@ class TaskOutput:
     unknown: str = ""
 
 
-def collect_output(job_id: str) -> TaskOutput:
-    """The output of a job that has succeeded: that of the first replica, by role and index, which wrote one.
+def collect_outputs(job_ids: Collection[str], until: float) -> dict[str, TaskOutput]:
+    """The outputs of jobs that have succeeded; not of all when the clock (`time.monotonic`) reaches `until` meanwhile.
 
     Raises ClusterUnavailable, Unavailable.
     """
+    return {job_id: _output(found) for job_id, found in results.get_all(job_ids, until).items()}
+
+
+def _output(found: Results) -> TaskOutput:
+    """The output of a job with these results: that of the first replica, by role and index, which wrote one."""
     unknown = ""
-    for result in results.get(job_id):
+    for result in found:
         if result.output is not None:
             return TaskOutput(result.output)
         if result.problem and not result.unknown:

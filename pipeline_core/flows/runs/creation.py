@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import TextClause, insert, text
 from sqlalchemy.dialects.postgresql import insert as insert_or_not
 from sqlalchemy.orm import Session
 
@@ -15,7 +15,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import FlowRow, RunDefinitionRow, RunRow, TaskRunRow, table
+from pipeline_core.database.models import FlowRow, RunDefinitionRow, RunRow, table
 from pipeline_core.errors import NotFound, WrongParameter
 from pipeline_core.flows import lookup
 from pipeline_core.flows.definition import preparation
@@ -34,7 +34,12 @@ from pipeline_core.validation.texts import shown
 
 _INSERT_RUN = insert_or_not(table(RunRow)).on_conflict_do_nothing().returning(table(RunRow).c.id)
 _INSERT_DEFINITION = insert(table(RunDefinitionRow))
-_INSERT_TASK = insert(table(TaskRunRow))
+_INSERT_TASKS: TextClause = text(
+    "INSERT INTO task_runs (run_id, key, position, name, label, state, attempt, active, retries_left, reason)"
+    " SELECT :run_id, key, position - 1, name, label, state, 0, false, retries_left, ''"
+    " FROM unnest(CAST(:keys AS text[]), CAST(:names AS text[]), CAST(:labels AS text[]), CAST(:states AS text[]),"
+    " CAST(:retries AS integer[])) WITH ORDINALITY AS new (key, name, label, state, retries_left, position)"
+)
 _TEMPLATES = "templates"
 
 
@@ -192,22 +197,15 @@ def _template_documents(session: Session) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _insert_tasks(session: Session, run: RunRow, definition: Flow) -> None:
-    run_state = state_machine.new_run(run_definition.run_plan(definition, run.only_task or None))
+    tasks = state_machine.new_run(run_definition.run_plan(definition, run.only_task or None)).tasks
     session.execute(
-        _INSERT_TASK,
-        [
-            {
-                "run_id": run.id,
-                "key": key,
-                "position": position,
-                "name": definition.tasks[key].name,
-                "label": definition.tasks[key].label,
-                "state": task.state,
-                "attempt": task.attempt,
-                "active": task.active,
-                "retries_left": task.retries_left,
-                "reason": task.reason,
-            }
-            for position, (key, task) in enumerate(run_state.tasks.items())
-        ],
+        _INSERT_TASKS,
+        {
+            "run_id": run.id,
+            "keys": list(tasks),
+            "names": [definition.tasks[key].name for key in tasks],
+            "labels": [definition.tasks[key].label for key in tasks],
+            "states": [task.state for task in tasks.values()],
+            "retries": [task.retries_left for task in tasks.values()],
+        },
     )

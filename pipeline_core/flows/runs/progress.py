@@ -6,6 +6,8 @@ run may be advanced at any time, and by several workers at once.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
@@ -27,7 +29,7 @@ from pipeline_core.flows.runs.state_machine import JobChanged
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
 
-BATCH = 50
+BATCH = 20
 """Pending attempts that are processed before the signals are read again."""
 
 _SIGNAL, _JOB, _ATTEMPT = table(RunSignal), table(Job), table(TaskAttempt)
@@ -36,7 +38,7 @@ _SIGNALS = (
     .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
     .where(_SIGNAL.c.run_id == bindparam("run_id"))
     .order_by(_SIGNAL.c.id)
-    .limit(1000)
+    .limit(500)
 )
 _DELETE_SIGNALS = delete(_SIGNAL).where(_SIGNAL.c.id.in_(bindparam("ids", expanding=True)))
 _TaskJob = Row[Any, Any, Any, Any, Any, Any, Any]
@@ -56,14 +58,19 @@ _TASK_JOBS = (
 )
 
 
-def advance(run_id: str) -> None:
-    """Advance a run until there is nothing more to do now. Raises Unavailable, ClusterUnavailable.
+def advance(run_id: str, seconds: float = math.inf) -> bool:
+    """Advance a run until there is nothing more to do now, or until it has taken so many seconds; whether there may be more.
 
     A worker that holds the run's lock reads the signals again before it ends, so others need not wait for the lock.
+    Raises Unavailable, ClusterUnavailable.
     """
+    until = time.monotonic() + seconds
     more = True
-    while _apply_signals(run_id) or more:
+    while _apply_signals(run_id, until) or more:
         more = attempts.process_pending(run_id, BATCH)
+        if time.monotonic() >= until:
+            return True
+    return False
 
 
 def stale_signals(limit: int) -> list[RunDue]:
@@ -82,9 +89,9 @@ def stale_signals(limit: int) -> list[RunDue]:
 
 
 @again_if_contended
-def _apply_signals(run_id: str) -> bool:
+def _apply_signals(run_id: str, until: float) -> bool:
     """Apply the present states of the jobs with signals to the run; whether there were any signals."""
-    outputs = _collect_outputs(run_id)
+    outputs = _collect_outputs(run_id, until)
     if outputs is None:
         return False
     with transaction() as session:
@@ -113,15 +120,15 @@ def _apply_signals(run_id: str) -> bool:
     return True
 
 
-def _collect_outputs(run_id: str) -> dict[str, TaskOutput] | None:
-    """The outputs of the jobs with signals that have succeeded; None when there are no signals.
+def _collect_outputs(run_id: str, until: float) -> dict[str, TaskOutput] | None:
+    """The outputs of the jobs with signals that have succeeded, as far as there is time; None when there are no signals.
 
     Collecting may take long, so the run is not locked meanwhile.
     """
     with transaction() as session:
         signals = session.execute(_SIGNALS, {"run_id": run_id}).all()
     succeeded = dict.fromkeys(signal.job_id for signal in signals if signal.state == JobState.SUCCEEDED)
-    return {job_id: attempts.collect_output(job_id) for job_id in succeeded} if signals else None
+    return attempts.collect_outputs(succeeded, until) if signals else None
 
 
 def _task_jobs(session: Session, job_ids: Collection[str]) -> Sequence[_TaskJob]:

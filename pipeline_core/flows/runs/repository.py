@@ -22,9 +22,9 @@ from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import wakeups
 from pipeline_core.database.models import FeedChange, FeedKind, RunRow, TaskAttempt, TaskRunRow, table
 from pipeline_core.errors import NotFound
+from pipeline_core.flows.definition.cache import FlowCache
 from pipeline_core.flows.definition.flow import Flow
 from pipeline_core.flows.runs import run_definition, state_machine
-from pipeline_core.flows.runs.run_definition import RunCache
 from pipeline_core.flows.runs.state_machine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.hooks import deliveries
@@ -51,7 +51,11 @@ _WRITE: TextClause = text(
     " AS new (key, state, attempt, active, retries_left, reason, output, started_at, finished_at, fresh)"
     " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
 )
-_INSERT_ATTEMPT = insert(_ATTEMPT)
+_INSERT_ATTEMPTS: TextClause = text(
+    "INSERT INTO task_attempts (run_id, key, attempt, stop, pending, due_at, bytes)"
+    " SELECT :run_id, key, attempt, false, true, :due_at, 0"
+    " FROM unnest(CAST(:keys AS text[]), CAST(:attempts AS integer[])) AS new (key, attempt)"
+)
 _INSERT_FEED = insert(table(FeedChange))
 MAX_FEED_TASKS = 100
 """How many of the tasks that have changed together an entry of the feed names."""
@@ -62,9 +66,9 @@ _NOT_ENDED = (TaskState.WAITING, TaskState.RUNNING, TaskState.SUSPENDED)
 
 
 @part
-def _cache() -> RunCache[tuple[str, Run]]:
+def _cache() -> FlowCache[tuple[str, Run]]:
     """Runs by ID, each with its `tasks_version`."""
-    return RunCache()
+    return FlowCache()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,18 +279,13 @@ def _write_attempts(session: Session, run: RunRow, commands: Iterable[RunCommand
     stopped = [command for command in commands if isinstance(command, StopJob)]
     if submitted:
         session.execute(
-            _INSERT_ATTEMPT,
-            [
-                {
-                    "run_id": run.id,
-                    "key": command.task,
-                    "attempt": command.attempt,
-                    "stop": False,
-                    "pending": True,
-                    "due_at": due,
-                }
-                for command in submitted
-            ],
+            _INSERT_ATTEMPTS,
+            {
+                "run_id": run.id,
+                "due_at": due,
+                "keys": [command.task for command in submitted],
+                "attempts": [command.attempt for command in submitted],
+            },
         )
     if stopped:
         own = tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).in_([(command.task, command.attempt) for command in stopped])

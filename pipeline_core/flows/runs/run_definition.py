@@ -1,19 +1,19 @@
-"""Run definitions, which are stored when a run is created and never change; and `RunCache`, for values by run."""
+"""Run definitions, which are stored when a run is created and never change."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import RunDefinitionRow, RunRow
 from pipeline_core.flows.definition import preparation
+from pipeline_core.flows.definition.cache import FlowCache
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.flow import Flow, Task, parse_stored
 from pipeline_core.flows.definition.templates import BUILT_IN_BEHAVIOURS, Behaviour, canonical_name, read_templates
@@ -24,41 +24,6 @@ from pipeline_core.flows.runs.taskset import RunContext
 from pipeline_core.flows.states import Trigger
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
-
-MAX_CACHED_RUNS = 64
-"""Runs that a cache holds."""
-
-MAX_CACHED_TASKS = 10_000
-"""Tasks of all these runs together: runs of large flows take up megabytes each."""
-
-Value = TypeVar("Value")
-
-
-class RunCache(Generic[Value]):
-    """A bounded cache of values by the ID of a run; the oldest is dropped first. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, Value] = {}
-        self._tasks: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def get(self, run_id: str) -> Value | None:
-        with self._lock:
-            return self._values.get(run_id)
-
-    def put(self, run_id: str, value: Value, tasks: int) -> None:
-        """Cache the value of a run with so many tasks; others are dropped as far as the limits ask for it."""
-        with self._lock:
-            self._drop(run_id)
-            self._values[run_id], self._tasks[run_id] = value, tasks
-            while len(self._values) > MAX_CACHED_RUNS or (
-                len(self._values) > 1 and sum(self._tasks.values()) > MAX_CACHED_TASKS
-            ):
-                self._drop(next(iter(self._values)))
-
-    def _drop(self, run_id: str) -> None:
-        self._values.pop(run_id, None)
-        self._tasks.pop(run_id, None)
 
 
 @dataclass(frozen=True)
@@ -123,8 +88,8 @@ def run_context(
 
 
 @part
-def _cache() -> RunCache[RunDefinition]:
-    return RunCache()
+def _cache() -> FlowCache[RunDefinition]:
+    return FlowCache()
 
 
 def definition(session: Session, run_id: str) -> RunDefinition:

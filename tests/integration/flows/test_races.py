@@ -69,6 +69,32 @@ def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
         assert session.scalars(select(RunSignal).where(RunSignal.run_id == run_id)).all() == []
 
 
+def test_a_turn_that_is_over_leaves_the_rest_to_the_next(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("turns", {task: [] for task in WIDE}, parallelism=100)))
+    admission.admit(engine.run(run_id).flow_id)
+    assert progress.advance(run_id, seconds=0)
+    assert sum(jobs_by_name(run_id).values()) == progress.BATCH
+    while progress.advance(run_id, seconds=0):
+        pass
+    assert jobs_by_name(run_id) == Counter({f"turns-{task}": 1 for task in WIDE})
+
+
+def test_turns_without_time_to_collect_all_outputs_lose_no_change(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("outputs", {task: [] for task in WIDE}, parallelism=100)))
+    engine.go()
+    for task in WIDE:
+        with transaction() as session:
+            job = lifecycle.lock(session, engine.jobs(run_id, task)[0])
+            lifecycle.transition(session, job, JobState.RUNNING, reason="")
+            lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+    turns = 0
+    while progress.advance(run_id, seconds=0):
+        turns += 1
+    assert turns > 1
+    assert set(engine.states(run_id).values()) == {"succeeded"}
+    assert engine.run(run_id).state == "succeeded"
+
+
 def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
     run_id = begin(store(flow_entry("again", {"a": [], "b": ["a"]})))
     engine.go()
