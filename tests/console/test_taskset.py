@@ -129,7 +129,7 @@ def test_any_document_is_shown_as_yaml(admin: Browser, document: Any) -> None:
     script = """
         const [given, done] = arguments;
         const main = document.querySelector('script[type=module]').src;
-        import(main.replace('main.js', 'pages/job/authored.js')).then(({ authored, linesOf }) =>
+        import(main.replace('main.js', 'pages/job/blame.js')).then(({ authored, linesOf }) =>
             done(linesOf(authored(given, 0)).map(({ depth, name, text }) => '  '.repeat(depth) + name + text)));
     """
     lines = admin.driver.execute_async_script(script, document)

@@ -66,9 +66,9 @@ def advance(run_id: str, seconds: float = math.inf) -> bool:
     """
     until = time.monotonic() + seconds
     more = True
-    while _apply_signals(run_id, until) or more:
+    while (signalled := _apply_signals(run_id, until)) or more:
         more = attempts.process_pending(run_id, BATCH)
-        if time.monotonic() >= until:
+        if (signalled or more) and time.monotonic() >= until:
             return True
     return False
 

@@ -113,7 +113,7 @@ def test_a_task_whose_output_others_read_fails_when_it_cannot_be_collected(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = JobResult(role="main", index=0, output=None, problem="nothing can be mounted here", unknown=True)
-    monkeypatch.setattr(attempts.results, "get", lambda job_id: (lost,))
+    monkeypatch.setattr(attempts.results, "get_all", lambda job_ids, until: dict.fromkeys(job_ids, (lost,)))
     tasks = {"b": {"env": "IN={{a.output}}"}}
     run_id = begin(store(flow_entry("lost", {"a": [], "b": ["a"], "c": []}, tasks)))
     engine.go()

@@ -4,11 +4,11 @@ import { html, useMemo, useState } from "../../lib.js";
 import { get } from "../../client.js";
 import { useResource } from "../../resource.js";
 import { ErrorNotice } from "../../components/notice.js";
-import { authored, linesOf, patched } from "./authored.js";
+import { authored, linesOf, patched } from "./blame.js";
 import { t } from "./messages.js";
 
-/** @typedef {import("./authored.js").Node} Node */
-/** @typedef {{ stage: string | null, plugin: string, at: string | null, patch: import("./authored.js").Operation[] }} Change */
+/** @typedef {import("./blame.js").Node} Node */
+/** @typedef {{ stage: string | null, plugin: string, at: string | null, patch: import("./blame.js").Operation[] }} Change */
 
 /** At most so many lines are drawn before more are asked for. */
 const LINES = 1500;
