@@ -71,11 +71,7 @@ class EmbeddedPostgres(EmbeddedServer):
         return self.directory / "data"
 
     def ready(self) -> bool:
-        try:
-            psycopg2.connect(self.url, connect_timeout=2).close()
-        except psycopg2.OperationalError:
-            return False
-        return True
+        return takes_connections(self.url)
 
     def _prepare_files(self) -> None:
         password = self._password()
@@ -135,6 +131,15 @@ class EmbeddedPostgres(EmbeddedServer):
         with suppress(FileNotFoundError):
             shutil.rmtree(self._short_directory.read_text(), ignore_errors=True)
             self._short_directory.unlink()
+
+
+def takes_connections(url: str) -> bool:
+    """Whether the server at this URL lets its user connect; waits for it 2 s at most."""
+    try:
+        psycopg2.connect(url, connect_timeout=2).close()
+    except psycopg2.OperationalError:
+        return False
+    return True
 
 
 def configuration_text(settings: dict[str, str]) -> str:

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-import psycopg2
-
 from pipeline_core.database.urls import connection_parameters
+from pipeline_up.embedded.postgres import takes_connections
 from pipeline_up.embedded.redis import HOST, free_port
 from pipeline_up.embedded.server import EmbeddedServer
 from tests.waiting import HANG_SECONDS
@@ -45,11 +44,7 @@ class PgBouncer(EmbeddedServer):
         return [str(self.directory / "pgbouncer.ini")]
 
     def ready(self) -> bool:
-        try:
-            psycopg2.connect(self.url, connect_timeout=2).close()
-        except psycopg2.OperationalError:
-            return False
-        return True
+        return takes_connections(self.url)
 
     def _prepare_files(self) -> None:
         users = self.directory / "users"
