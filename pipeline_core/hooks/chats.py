@@ -3,6 +3,10 @@
 - Slack, incoming webhooks: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
 - DingTalk, custom robots: https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages
 - Feishu, custom bots: https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot
+
+Fields, signatures and answers are those of public clients, with which they were compared: of Slack and DingTalk, apprise 2.3
+(`slack.py`, `dingtalk.py`) and DingtalkChatbot 1.5; of Feishu, apprise (`feishu.py`) for the answer, and
+https://github.com/lenye/pmsg (docs/feishu/bot_message.md) for a post.
 """
 
 from __future__ import annotations
