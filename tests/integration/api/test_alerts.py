@@ -20,12 +20,14 @@ from pipeline_core.operations import gauges
 from pipeline_core.operations.gauges import Kind
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit
 from pipeline_core.stages.names import Stage
+from tests.pages import Page
 
 ROOT = Path(__file__).parents[3]
 RULES = yaml.safe_load((ROOT / "docker/prometheus/alerts.yaml").read_text())
 ALERTS = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
 RULES_FILE = ROOT / "docker/prometheus/alerts.yaml"
 PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool (Debian's package prometheus)")
 DASHBOARD = json.loads((ROOT / "docker/grafana/pipeline.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 PAGE = (ROOT / "docs/when-something-is-stuck.md").read_text()
@@ -96,12 +98,24 @@ def test_the_rules_have_prometheus_form() -> None:
     assert len(ALERTS) == sum(len(group["rules"]) for group in RULES["groups"]), "no alert stands twice"
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="no promtool (Debian's package prometheus)")
+def promtool(*words: str) -> str:
+    """What promtool prints; it must succeed."""
+    done = subprocess.run([str(PROMTOOL), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_promtool
 def test_prometheus_accepts_the_rules() -> None:
-    done = subprocess.run(
-        [str(PROMTOOL), "check", "rules", str(RULES_FILE)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    assert f"{len(ALERTS)} rules found" in promtool("check", "rules", str(RULES_FILE))
+
+
+@needs_promtool
+def test_prometheus_accepts_the_documented_configuration_with_the_rules(tmp_path: Path) -> None:
+    (configuration,) = Page("observing.md").blocks("## Dashboard and alerts", "yaml")
+    (tmp_path / "prometheus.yaml").write_text(configuration)
+    shutil.copy(RULES_FILE, tmp_path)
+    assert f"{len(ALERTS)} rules found" in promtool("check", "config", str(tmp_path / "prometheus.yaml"))
 
 
 def labels_of(expression: str, families: dict[str, gauges.Family]) -> set[str]:
