@@ -30,10 +30,10 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.OK: "done; with `--wait`, `wait` and `--watch`: the job or run succeeded",
     Exit.JOB_NOT_SUCCEEDED: (
         "with `--wait`, `wait` and `--watch`: the job or run did not succeed; with `status --check` and `doctor`: something is "
-        "amiss; with `plugin check`: a rule does not hold; with `plugin try`: not all agree"
+        "wrong; with `plugin check`: a rule does not hold; with `plugin try`: not all agree"
     ),
     Exit.USAGE: "the command line or the file is wrong; nothing was sent",
-    Exit.REFUSED: "the service refused (4xx): its code, message and the faults of each field are printed",
+    Exit.REFUSED: "the service refused (4xx): its code, its message and what is wrong with each field are printed",
     Exit.NOT_FOUND: "there is no such job, feature, plugin, token, template, flow or run, or its logs have expired",
     Exit.UNAVAILABLE: "the service cannot be reached, answered 5xx, or is not a Pipeline service",
     Exit.DENIED: "the token is missing, unknown, or lacks the privilege",
