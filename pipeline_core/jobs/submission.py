@@ -122,7 +122,7 @@ def submit(
     with transaction() as session:
         if earlier := idempotency.claim(session, actor, repeatable, job_id):
             return earlier
-        store(session, submission, actor, job_id=job_id, retry_of=retry_of)
+        store(session, submission, actor, job_id=job_id, retry_of=retry_of, traceparent=tracing.current())
     return job_id
 
 
@@ -134,10 +134,12 @@ def store(
     job_id: str,
     retry_of: str | None = None,
     run_id: str | None = None,
+    traceparent: str = "",
 ) -> None:
     """Store the job, with its first event and its first step, in the caller's transaction.
 
-    `job_id` is a new ID, and `run_id` the run of a flow that the job is a task of.
+    `job_id` is a new ID, `run_id` the run of a flow that the job is a task of, and `traceparent` the context of the job's trace,
+    or empty.
     """
     moment = now()
     header = submission.header_of(job_id)
@@ -156,7 +158,7 @@ def store(
             "run_id": run_id,
             "submitted_by": actor.name,
             "request_id": actor.request_id,
-            "traceparent": _traceparent(job_id, run_id),
+            "traceparent": traceparent,
         },
         {
             "header": header,
@@ -170,11 +172,3 @@ def store(
         moment=moment,
     )
     wakeups.after_commit(session, wakeups.StepDue(job_id, 0, stage))
-
-
-def _traceparent(job_id: str, run_id: str | None) -> str:
-    """The context of the job's trace: that of the request, or of a trace that begins here, for a task of a flow."""
-    if context := tracing.current():
-        return context
-    with tracing.root("submit task", "", job_id=job_id, run_id=run_id or "") as span:
-        return span.traceparent

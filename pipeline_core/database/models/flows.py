@@ -111,6 +111,8 @@ class RunRow(Base):
     creator: Mapped[str]
     runner: Mapped[str]
     request_id: Mapped[str] = mapped_column(default="")
+    # The context of the trace that the run and the jobs of its tasks belong to; empty when they belong to none.
+    traceparent: Mapped[str] = mapped_column(default="")
     backfill_id: Mapped[Id | None] = mapped_column(ForeignKey("backfills.id", ondelete="SET NULL"))
     created_at: Mapped[Timestamp]
     started_at: Mapped[Timestamp | None]

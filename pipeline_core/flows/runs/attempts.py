@@ -17,7 +17,7 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, selec
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import SYSTEM, Actor
-from pipeline_core.common import failpoints
+from pipeline_core.common import failpoints, tracing
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.common.ids import new_job_id
@@ -190,7 +190,9 @@ def _submit(session: Session, run_id: str, key: AttemptKey) -> None:
     _require_room(session, run, key, size)
     job_id = new_job_id(now())
     actor = Actor(name=run.context.runner, request_id=run.request_id)
-    store(session, _submission(run, task, document), actor, job_id=job_id, run_id=run_id)
+    with tracing.root("submit task", run.traceparent, job_id=job_id, run_id=run_id) as span:
+        submission = _submission(run, task, document)
+        store(session, submission, actor, job_id=job_id, run_id=run_id, traceparent=span.traceparent)
     lease_ports(session, ports, job_id)
     _mark_done(session, run_id, key, job_id=job_id, size=size)
     failpoints.reach(Point.TASK_SUBMITTING, key.task)

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.auth import audit
 from pipeline_core.auth.actor import Actor
+from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import wakeups
@@ -75,8 +76,9 @@ def create(
     task = None if only is None else _task(definition, only)
     given = _texts(variables or {})
     moment = now()
+    run_id = run_id or new_run_id(moment)
     run = RunRow(
-        id=run_id or new_run_id(moment),
+        id=run_id,
         flow_id=flow.id,
         trigger=trigger,
         execution_date=execution_date,
@@ -86,6 +88,7 @@ def create(
         creator=flow.creator,
         runner=runner,
         request_id=request_id,
+        traceparent=_traceparent(flow.id, run_id),
         backfill_id=backfill_id,
         created_at=moment,
     )
@@ -104,6 +107,12 @@ def create(
     if wake:
         wakeups.after_commit(session, wakeups.FlowDue(flow.id))
     return run.id
+
+
+def _traceparent(flow_id: str, run_id: str) -> str:
+    """The context of the run's trace: within the request's, or of a trace that begins here, for a run that nobody starts."""
+    with tracing.root("start run", tracing.current(), flow_id=flow_id, run_id=run_id) as span:
+        return span.traceparent
 
 
 def _task(flow: Flow, name: str) -> str:

@@ -35,6 +35,7 @@ class RunDefinition:
     context: RunContext
     trigger: Trigger
     request_id: str
+    traceparent: str
     templates: Mapping[str, Any]
     global_values: Mapping[str, str]
 
@@ -111,6 +112,7 @@ def definition(session: Session, run_id: str) -> RunDefinition:
         ),
         trigger=Trigger(row.trigger),
         request_id=row.request_id,
+        traceparent=row.traceparent,
         templates=row.templates,
         global_values=row.global_values,
     )
@@ -126,6 +128,7 @@ _READ = select(
     RunRow.only_task,
     RunRow.trigger,
     RunRow.request_id,
+    RunRow.traceparent,
     RunDefinitionRow.entry,
     RunDefinitionRow.templates,
     RunDefinitionRow.global_values,

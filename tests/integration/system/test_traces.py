@@ -17,7 +17,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.builders import taskset
+from tests.builders import flow_entry, taskset
 from tests.installation import Installation, installed
 from tests.plugin_server import PluginServer
 from tests.servers import fresh_database
@@ -168,6 +168,47 @@ def test_a_job_has_one_trace_through_all_processes(
     about = ("job submitted", "stage done", "job state changed", "job launched")
     traced = {line["event"]: line.get("trace_id") for line in lines if line["event"] in about}
     assert traced == dict.fromkeys(about, TRACE)
+
+
+def test_a_run_of_a_flow_and_the_jobs_of_its_tasks_have_one_trace(
+    tmp_path: Path, postgres_url: str, migrated_database: str, redis_url: str
+) -> None:
+    started = "POST /v1/flows/<flow:name>/run"
+    with receiving() as (address, spans):
+        variables = {
+            "PIPELINE_OTEL": "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+        }
+        with running(tmp_path, postgres_url, migrated_database, redis_url, **variables) as service:
+            service.post("/v1/flows", flow_entry("traced", {"a": [], "b": ["a"]}))
+            answer = service.ask("POST", "/v1/flows/traced/run", {}, traceparent=SENT)
+            run_id = str(answer.json()["payload"]["runID"])
+            wait_for(lambda: service.get(f"/v1/runs/{run_id}")["state"] == "succeeded", "the run")
+            jobs = {task["jobID"] for task in service.get(f"/v1/runs/{run_id}")["tasks"]}
+            assert {service.job(job_id)["traceID"] for job_id in jobs} == {TRACE}
+            expected = {started: 1, "start run": 1, "submit task": 2, "stage launch": 2, "cluster launch": 2}
+
+            def names() -> Counter[str]:
+                return Counter(span.name for span in spans if span.trace_id.hex() == TRACE)
+
+            wait_for(lambda: names() == expected, "the trace", progress=lambda: tuple(sorted(names().items())))
+    trace = {span.span_id.hex(): span for span in spans if span.trace_id.hex() == TRACE}
+    parents = {span.name: trace[span.parent_span_id.hex()].name for span in trace.values() if span.name != started}
+    assert parents == {
+        "start run": started,
+        "submit task": "start run",
+        "stage launch": "submit task",
+        "cluster launch": "stage launch",
+    }
+    named = {
+        attribute.value.string_value
+        for span in trace.values()
+        if span.name == "submit task"
+        for attribute in span.attributes
+        if attribute.key == "pipeline.job_id"
+    }
+    assert named == jobs
 
 
 @pytest.mark.parametrize("sent", [SENT, "not a context"])

@@ -520,6 +520,7 @@ def upgrade() -> None:
         sa.Column("creator", sa.Text(), nullable=False),
         sa.Column("runner", sa.Text(), nullable=False),
         sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("traceparent", sa.Text(), nullable=False),
         sa.Column("backfill_id", sa.String(length=32, collation="C"), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
