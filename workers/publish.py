@@ -12,7 +12,7 @@ from kombu import Connection, Producer
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from pipeline_core.common import failpoints
+from pipeline_core.common import failpoints, woken
 from pipeline_core.common.failpoints import Point
 from pipeline_core.common.redis import outage, quick_redis
 from pipeline_core.database import wakeups
@@ -27,7 +27,6 @@ from pipeline_core.database.wakeups import (
     Wakeup,
 )
 from pipeline_core.flows.runs import run_signals
-from pipeline_core.hooks import woken
 from pipeline_core.plugins import shadow_queue
 from pipeline_core.runtime import part
 from pipeline_core.settings import settings
@@ -136,12 +135,13 @@ def send(wakeup: Wakeup, producer: Producer) -> None:
             stages = parked if parked and parked[0] == stage else chain.from_stage(Stage(stage))
             chain.send(job_id, epoch, stages, producer)
         case DeliveriesDue(subscriber):
-            if woken.note(subscriber):
+            if woken.note(woken.Kind.SUBSCRIBER, subscriber):
                 send_task(producer, DELIVER, (subscriber,), queue=HOOKS)
         case CleanupDue(job_id):
             send_task(producer, CLEAN_UP_JOB, (job_id,), queue=TICKS)
         case RunDue(run_id):
-            send_task(producer, ADVANCE_RUN, (run_id,), queue=FLOWS)
+            if woken.note(woken.Kind.RUN, run_id):
+                send_task(producer, ADVANCE_RUN, (run_id,), queue=FLOWS)
         case FlowDue(flow_id):
             send_task(producer, ADMIT_RUNS, (flow_id,), queue=FLOWS)
         case SchedulesDue():

@@ -8,6 +8,7 @@ from functools import wraps
 import structlog
 
 from pipeline_core.clusters.base import ClusterUnavailable
+from pipeline_core.common import woken
 from pipeline_core.database.wakeups import RunDue
 from pipeline_core.errors import Unavailable
 from pipeline_core.flows.runs import admission, progress
@@ -40,6 +41,7 @@ def retried_by_tick(task: Callable[[str], None]) -> Callable[[str], None]:
 def advance(run_id: str) -> None:
     """Advance a run by the states of its jobs. A large one is put back into the queue, so that others get their turn."""
     structlog.contextvars.bind_contextvars(run_id=run_id)
+    woken.arrived(woken.Kind.RUN, run_id)
     if progress.advance(run_id, TURN_SECONDS):
         publish.publish([RunDue(run_id)])
 

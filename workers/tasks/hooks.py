@@ -5,11 +5,9 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import structlog
 from celery import bootsteps
-from redis.exceptions import RedisError
 
-from pipeline_core.hooks import woken
+from pipeline_core.common import woken
 from pipeline_core.hooks.drain import Drain
 from pipeline_core.hooks.places import Places
 from pipeline_core.plugins.client import hook_client
@@ -18,8 +16,6 @@ from pipeline_core.settings import settings
 from workers.app import app
 from workers.names import DELIVER, HOOKS
 from workers.processes import concurrency_of
-
-log = structlog.get_logger(__name__)
 
 
 @part
@@ -36,12 +32,7 @@ def new_drain(worker: str, places: int) -> Drain:
 @app.task(name=DELIVER)
 def deliver(subscriber: str) -> None:
     """Deliver what is due to a subscriber, beside this task: it only wakes the drain."""
-    try:
-        woken.arrived(subscriber)
-    except RedisError as error:
-        log.warning(
-            "wake-up not removed, so that it expires: Redis is unavailable", plugin=subscriber, error=str(error)
-        )
+    woken.arrived(woken.Kind.SUBSCRIBER, subscriber)
     drain().wake(subscriber)
 
 

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from redis import Redis
 from sqlalchemy import func, insert, select, text, update
 
 from api.schemas.features import FeatureBody
@@ -20,7 +19,7 @@ from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Delivery, DeliveryStatus, Event, FeedKind, Job
 from pipeline_core.features import registry
-from pipeline_core.hooks import deliveries, woken
+from pipeline_core.hooks import deliveries
 from pipeline_core.hooks.claims import Attempted, write_and_claim
 from pipeline_core.hooks.drain import Drain
 from pipeline_core.hooks.places import Places
@@ -207,17 +206,6 @@ def test_slow_subscribers_do_not_delay_another_one(
     assert waiting(*keys) == slow * EVENTS, "no slow subscriber has answered"
     answer.set()
     wait_for(lambda: not waiting(*keys), "the slow ones' deliveries", progress=lambda: waiting(*keys))
-
-
-def test_one_wake_up_is_on_its_way_at_a_time(service_settings: Settings) -> None:
-    assert woken.note("k")
-    assert not woken.note("k")
-    assert woken.note("another")
-    woken.arrived("k")
-    assert woken.note("k")
-    redis = Redis.from_url(service_settings.redis_url)
-    ttl = redis.pttl(f"{service_settings.redis_prefix}woken:k")
-    assert 0 < ttl <= service_settings.wake_after_seconds * 1000, "a lost one does not hold up the next for ever"
 
 
 def test_each_change_of_the_status_of_a_delivery_is_in_the_feed() -> None:
