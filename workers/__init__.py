@@ -3,7 +3,8 @@
 - `names`: the names of queues and tasks; `app`: the Celery app; `signals`: what its processes do at their start
 - `publish`: publishes wake-ups, which `publisher` sends from a thread of its own; `transport`: Redis without records of taken
   messages; `chain`: the chain of a job's stage tasks; `queues`: how many messages wait
-- `tasks`: the tasks, and beat's ticks; `each_job`: does the same for many jobs
+- `tasks`: the tasks, and beat's ticks; `each_job`: calls a function for many jobs, without those that
+  the cluster cannot serve now
 - `stage_run`: one run of a stage; `launches`: many launches at a time; `lease_renewal`: keeps the leases of steps; `alone`:
   runs a step that workers died at; `task_events`: Celery's events of stages that are carried on
 - `shadows`: asks shadows

@@ -4,5 +4,5 @@
 - `rules`: which findings facts amount to; `settings_rules`: which settings contradict each other
 - `gathering`: asks the servers, the host and the cluster for the facts
 
-From outside, `gathering` and `rules` are used.
+From outside, `gathering`, `rules` and `facts.Facts` are used.
 """
