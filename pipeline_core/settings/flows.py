@@ -54,7 +54,7 @@ class FlowSettings:
         unit="bytes",
     )
     debug_seconds: int = setting(
-        integer, 3600, "How long the pod runs that a debug run starts in place of the task.", unit="s", least=1
+        integer, 3600, "How long the pod of a debug run sleeps in place of the task's command.", unit="s", least=1
     )
 
 

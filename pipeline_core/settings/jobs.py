@@ -15,7 +15,12 @@ class StageSettings:
         number, 120.0, "How long all plugin calls of a stage together may take, with all attempts.", unit="s"
     )
     stage_threads: int = setting(
-        integer, 64, "How many steps each process of a stage worker runs at a time.", unit="threads", least=1
+        integer,
+        64,
+        "Threads of each process of a stage worker. It runs seven eighths as many steps at a time; the other threads look for "
+        "steps that it can run.",
+        unit="threads",
+        least=1,
     )
     lease_seconds: float = setting(
         number,
@@ -27,8 +32,9 @@ class StageSettings:
     max_claims: int = setting(
         integer,
         5,
-        "The job fails when a stage was claimed so many times and its worker died each time before the stage was finished. At "
-        "least the last time it is tried alone, in a process of its own.",
+        "The job fails when so many workers have died at one stage of it, one after the other, or when the stage has ended with "
+        "so many unexpected exceptions. After two deaths, and in any case the last time, the stage is tried alone, in a process "
+        "of its own.",
         unit="claims",
         least=2,
     )
@@ -51,7 +57,10 @@ class PluginSettings:
         integer, 128, "How many calls of one plugin all workers together may make at a time.", unit="calls"
     )
     breaker_failures: int = setting(
-        integer, 5, "After so many calls in a row that did not reach a plugin its circuit opens.", unit="calls"
+        integer,
+        5,
+        "After so many attempts in a row that found a plugin unavailable, over all jobs, its circuit opens.",
+        unit="attempts",
     )
     breaker_open_seconds: float = setting(
         number, 10.0, "How long a circuit stays open before one call probes the plugin.", unit="s"

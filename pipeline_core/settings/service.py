@@ -157,8 +157,8 @@ class OperationSettings:
     retention_days: float = setting(
         number,
         90.0,
-        "How long jobs and runs are kept after they have ended, with all that belongs to them; then they are deleted. 0: "
-        "forever.",
+        "How long jobs and runs are kept after they have ended, with all that belongs to them, and how long entries of the feed "
+        "that are no events; then they are deleted. 0: forever.",
         unit="days",
     )
     log_days: float = setting(
@@ -184,7 +184,7 @@ class OperationSettings:
     otel: bool = setting(
         boolean,
         False,
-        "Export a trace of each job by OpenTelemetry, which the extra `otel` installs. Where to, and how, is set by its own "
+        "Export traces of jobs and runs by OpenTelemetry, which the extra `otel` installs. Where to, and how, is set by its own "
         "variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.",
     )
     task_events: bool = setting(
