@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pipeline_up.environment import child_environment
 from pipeline_up.listener import Listener
 from pipeline_up.plan import ProcessPlan
 from pipeline_up.service import Service
+from tests import preloaded
 from tests.waiting import HANG_SECONDS, wait_for
 
 
@@ -30,7 +30,7 @@ class Installation:
     url: str
     environment: dict[str, str]
     faults: Path
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, preloaded.Process] = field(default_factory=dict)
     session: requests.Session = field(default_factory=requests.Session)
     password: str = "admin"
 
@@ -39,15 +39,7 @@ class Installation:
         for name in names or self.services:
             service = self.services[name]
             with (self.directory / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    service.argv,
-                    env=dict(service.env or {}),
-                    pass_fds=service.pass_fds,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+                self.processes[name] = preloaded.start(service.argv, dict(service.env or {}), log, service.pass_fds)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """End a process with all its children, at once."""

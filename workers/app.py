@@ -83,7 +83,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
 
 
 app = Celery("pipeline")
-app.config_from_object(configuration(settings()))
+app.add_defaults(lambda: configuration(settings()))
 app.steps["worker"].add(WorkerHeartbeat)
 
 

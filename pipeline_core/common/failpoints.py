@@ -95,6 +95,12 @@ class _Planned:
     times: int
 
 
+def configure(environment: Mapping[str, str]) -> None:
+    """Let the failures happen that these variables list, and no others. Raises ConfigurationError."""
+    global _plan, _directory
+    _plan, _directory = _configured(environment)
+
+
 def reach(point: Point, *labels: str) -> None:
     """Mark that this point is reached. Does nothing unless a failure is configured for it."""
     for planned in _plan:
@@ -154,4 +160,6 @@ def _configured(environment: Mapping[str, str]) -> tuple[tuple[_Planned, ...], P
     return plan, Path(directory)
 
 
-_plan, _directory = _configured(os.environ)
+_plan: tuple[_Planned, ...]
+_directory: Path
+configure(os.environ)
