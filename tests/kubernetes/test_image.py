@@ -1,22 +1,39 @@
-"""The image and the manifests, for real: docker/kustomize/trial on a node, from its start to the first job's success."""
+"""The image and the manifests, for real: docker/kustomize/trial on a node, from its start to its end.
+
+The tests run in the order of this file: the last one deletes what the others look at.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from tests.kubernetes.trial import JOBS, PASSWORD, SERVICE, Trial, a_trial_in
+from tests.kubernetes.pods import Watched, exit_codes, watched
+from tests.kubernetes.trial import COMPONENT, JOBS, PASSWORD, SERVICE, NobodyReady, Trial, a_trial_in
 from tests.kubernetes.world import taskset
+from tests.manifests import KUSTOMIZE, documents, of_kind
 from tests.waiting import HANG_SECONDS, wait_for
 
-COMPONENTS = ("api", "stages", "hooks", "flows", "housekeeping", "beat", "watcher", "flower")
+COMPONENTS = [
+    deployment["metadata"]["labels"][COMPONENT]
+    for deployment in of_kind(documents(*sorted((KUSTOMIZE / "base").glob("*.yaml"))), "Deployment")
+]
+KILLED = 137
+"""The exit code of what SIGKILL has ended."""
+PAUSE_SECONDS = 3.0
+"""Between two submissions of the load, each of which is a pod."""
 ENDED = ("succeeded", "failed", "stopped")
+# Fifteen containers start at once, on as few cores as there are: what hangs is found by the waits.
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +129,65 @@ def test_the_service_s_account_may_do_nothing_in_its_own_namespace(trial: Trial)
             check=False,
         )
         assert done.stdout.strip() == expected, namespace
+
+
+def processes_of(trial: Trial) -> set[str]:
+    """The names of the pods that run the service's own processes."""
+    return {pod["metadata"]["name"] for pod in trial.pods() if COMPONENT in pod["metadata"]["labels"]}
+
+
+def killed(seen: Watched, names: set[str]) -> dict[str, int]:
+    """The exit codes of those of the pods that were killed."""
+    codes = exit_codes(Path(os.environ["PIPELINE_TEST_KUBE_EVENTS"]))
+    ended = {name: codes[seen.containers[name]] for name in names}
+    return {name: code for name, code in ended.items() if code == KILLED}
+
+
+def test_a_restart_of_every_process_under_load_loses_nothing_and_runs_nothing_twice(
+    trial: Trial, kubeconfig: str
+) -> None:
+    accepted: list[str] = []
+    refused: list[str] = []
+    over = threading.Event()
+
+    def submit() -> None:
+        while not over.wait(PAUSE_SECONDS):
+            try:
+                response = trial.ask("POST", "/v1/job", submission("echo ran; sleep 1"))
+                response.raise_for_status()
+                accepted.append(response.json()["payload"]["jobID"])
+            except (requests.RequestException, NobodyReady) as error:
+                refused.append(str(error))
+
+    with watched(kubeconfig, JOBS) as of_jobs, watched(kubeconfig, SERVICE) as of_service:
+        before = processes_of(trial)
+        load = threading.Thread(target=submit, daemon=True)
+        load.start()
+        wait_for(lambda: len(accepted) > 3, "the load", progress=lambda: (len(accepted), list(refused)))
+        trial.kubectl("rollout", "restart", "deployment", "-n", SERVICE)
+        trial.wait_available()
+        wait_for(lambda: before <= of_service.gone, "all old pods to be gone", progress=lambda: set(of_service.gone))
+        over.set()
+        load.join()
+        ended = {job_id: wait_state(trial, job_id, *ENDED) for job_id in accepted}
+    print(f"\n{len(accepted)} jobs accepted, {len(refused)} requests refused")  # noqa: T201 - a figure for the docs
+    assert set(ended.values()) == {"succeeded"}, ended
+    assert refused == []
+    assert killed(of_service, before) == {}
+    assert {job_id: len(of_jobs.uids[job_id]) for job_id in accepted} == dict.fromkeys(accepted, 1)
+    assert {job_id: states_of(trial, job_id) for job_id in accepted} == {
+        job_id: ["waiting", "running", "succeeded"] for job_id in accepted
+    }
+
+
+def test_what_is_deleted_ends_within_its_grace_time(trial: Trial, kubeconfig: str) -> None:
+    job_id = curl(trial, "POST", "/v1/job", submission("sleep 600"))["jobID"]
+    wait_state(trial, job_id, "running")
+    with watched(kubeconfig, SERVICE) as of_service:
+        running = processes_of(trial)
+        trial.kubectl("delete", "deployment", "--all", "-n", SERVICE)
+        wait_for(lambda: running <= of_service.gone, "all pods to be gone", progress=lambda: set(of_service.gone))
+    assert killed(of_service, running) == {}
+    trial.kubectl("delete", "--ignore-not-found", "-k", str(trial.directory / "overlay"))
+    namespaces = trial.api.request("GET", "/api/v1/namespaces")["items"]
+    assert not {SERVICE, JOBS} & {one["metadata"]["name"] for one in namespaces}

@@ -40,6 +40,8 @@ CLAIMS = {"data-pipeline-postgres-0": 999, "data-pipeline-redis-0": 999, "pipeli
 """The claims of volumes, and the user that writes to each."""
 WITH_TOKEN = "app.kubernetes.io/component in (api, stages, housekeeping, flows, watcher)"
 OF_SERVICE = "app.kubernetes.io/name=pipeline"
+COMPONENT = "app.kubernetes.io/component"
+"""The label of what a pod of the service runs; the servers have none."""
 
 
 class NobodyReady(Exception):
@@ -86,12 +88,11 @@ class Trial:
     def pods(self, component: str = "", namespace: str = SERVICE) -> list[dict[str, Any]]:
         """The pods of a component that are not being deleted; of all if none is named."""
         found = self.api.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
-        label = "app.kubernetes.io/component"
         return [
             pod
             for pod in found
             if "deletionTimestamp" not in pod["metadata"]
-            and (not component or pod["metadata"].get("labels", {}).get(label) == component)
+            and (not component or pod["metadata"].get("labels", {}).get(COMPONENT) == component)
         ]
 
     def wait_available(self) -> None:
@@ -182,7 +183,7 @@ class Trial:
 
 @contextmanager
 def a_trial_in(kubeconfig: str, directory: Path) -> Iterator[Trial]:
-    """The trial, started. Nobody deletes it: the cluster ends with the tests."""
+    """The trial, started. Nobody deletes it here: the cluster ends with the tests."""
     shutil.copytree(KUSTOMIZE, directory / "kustomize", ignore=shutil.ignore_patterns("secrets.env"))
     service = directory / "kustomize" / "trial" / "service"
     values = {"PIPELINE_SECRET_KEY": base64.urlsafe_b64encode(b"k" * 32).decode(), "PIPELINE_ADMIN_PASSWORD": PASSWORD}
