@@ -27,8 +27,12 @@ log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 0.4
 """How long it is from one look to the next."""
-BUSY_SECONDS, BUSY_ENTRIES = 1.0, 100
-"""The same after a look that found so many entries."""
+BUSY_ENTRIES = 100
+"""A look that found so many is followed by a longer pause, the more readers wait."""
+SECONDS_FOR_EACH, MAX_LOOK_SECONDS = 0.08, 2.0
+"""What each reader that waits in this process adds to that pause, and the longest pause. Answering one takes a twentieth of it."""
+ERROR_SECONDS = 1.0
+"""The pause after a look that failed."""
 LINGER_SECONDS = 3.0
 """How long the thread goes on when nobody waits: a reader asks again at once."""
 READ_AT_ONCE = 2_000
@@ -149,7 +153,7 @@ class FeedTail:
     def _look_on(self) -> None:
         last_wanted = time.monotonic()
         while True:
-            pause = self._look()
+            seconds = self._look()
             with self._changed:
                 if self._waiting:
                     last_wanted = time.monotonic()
@@ -157,7 +161,7 @@ class FeedTail:
                     self._thread, self._seen = None, None
                     return
                 self._changed.notify_all()
-            self._sleep(pause)
+            self._sleep(seconds)
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -173,11 +177,18 @@ class FeedTail:
             if self._error is None:
                 log.warning("the feed is not followed", reason=error.message)
             self._error, self._seen = error, None
-            return BUSY_SECONDS
+            return ERROR_SECONDS
         self._error, self._seen = None, seen
-        if found == READ_AT_ONCE:
-            return 0.0
-        return BUSY_SECONDS if found >= BUSY_ENTRIES else LOOK_SECONDS
+        return pause(found, self._waiting)
+
+
+def pause(found: int, waiting: int) -> float:
+    """The seconds from a look that found so many entries to the next one, while so many readers wait."""
+    if found == READ_AT_ONCE:
+        return 0.0
+    if found < BUSY_ENTRIES:
+        return LOOK_SECONDS
+    return min(max(LOOK_SECONDS, waiting * SECONDS_FOR_EACH), MAX_LOOK_SECONDS)
 
 
 def _next(seen: _Seen | None) -> tuple[_Seen, int]:
