@@ -16,12 +16,15 @@ from celery import bootsteps
 from pipeline_core.common.clock import now
 from pipeline_core.operations import due_work, heartbeats
 from workers.heartbeats import beat
-from workers.names import SEND_QUEUE_PROBES, TICK_SECONDS, tick_name
+from workers.names import SEND_QUEUE_PROBES, SHADOWS, TICK_SECONDS, tick_name
 from workers.shadows import ShadowWorker
 from workers.ticker import Ticker
 from workers.watch import lease_owner, watch
 
 log = structlog.get_logger(__name__)
+
+LEAST_PRIORITY = 19
+"""The nice value of a process that only asks shadows."""
 
 
 class Background(bootsteps.StartStopStep):
@@ -93,6 +96,9 @@ class Shadows(Background):
 
     def make(self, parent: Any) -> tuple[Callable[[], object], Callable[[], object]]:
         worker = ShadowWorker()
+        if set(parent.app.amqp.queues.consume_from) == {SHADOWS}:
+            # Alone in its process, so that it takes only what nobody else wants of the CPU.
+            os.nice(LEAST_PRIORITY)
         return worker.run, worker.stop
 
 

@@ -4,6 +4,7 @@ dropped, and a tick finds the due work in the database and publishes it later.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,9 +116,9 @@ def send_shadows(due: Sequence[ShadowDue]) -> None:
     redis = quick_redis()
     if not due or redis is None:
         return
-    pipe = redis.pipeline(transaction=False)
+    pipe, group = redis.pipeline(transaction=False), uuid.uuid4().hex[:12]
     for each in due:
-        question = (each.job_id, each.stage, each.shadow_of)
+        question = (each.job_id, each.stage, each.shadow_of, group)
         shadow_queue.put(pipe, settings().redis_prefix, each.plugin_key, question)
     try:
         pipe.execute()

@@ -1,13 +1,17 @@
 """Asks shadows what they would have answered, in threads of its own, beside all that jobs wait for.
 
 Each shadow has a few threads at most (CALLS_AT_A_TIME), so that one that is slow keeps only its own questions waiting, of which
-the oldest are dropped. What a process has taken is lost when it ends: nothing of a job depends on it.
+the oldest are dropped. What is asked about a stage is read once for all its shadows, and answers that come within WRITE_SECONDS
+are written together. What a process has taken is lost when it ends: nothing of a job depends on it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from queue import SimpleQueue
 
 import structlog
 from redis import Redis
@@ -18,6 +22,7 @@ from pipeline_core.database import transaction
 from pipeline_core.errors import PipelineError
 from pipeline_core.features import snapshot
 from pipeline_core.jobs import shadow_answers
+from pipeline_core.jobs.shadow_answers import Answer, DecidedStage
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.plugins import shadow_queue
 from pipeline_core.plugins.shadow_queue import Question
@@ -30,6 +35,10 @@ CALLS_AT_A_TIME = 4
 """How many questions one shadow is asked at a time by one process."""
 LOOK_SECONDS = 1.0
 """How often the process looks which shadows there are."""
+WRITE_SECONDS = 0.5
+"""How long answers are gathered before they are written."""
+MOST_STAGES = 64
+"""How many stages of jobs are kept after they were read."""
 
 
 class ShadowWorker:
@@ -42,9 +51,20 @@ class ShadowWorker:
         self._asking: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._stages = StageReader()
+        self._answers = AnswerWriter()
 
     def run(self) -> None:
         """Ask until `stop` is called. Calls under way are not waited for."""
+        writing = threading.Thread(target=self._answers.run, name="shadow-answers", daemon=True)
+        writing.start()
+        try:
+            self._take_on()
+        finally:
+            self._answers.stop()
+            writing.join()
+
+    def _take_on(self) -> None:
         pause = 0.0
         while not self._stopped.wait(pause):
             try:
@@ -91,7 +111,7 @@ class ShadowWorker:
         question: Question | None = first
         try:
             while question is not None:
-                _ask(key, *question)
+                self._ask(key, *question)
                 question = None if self._stopped.is_set() else self._next(key)
         finally:
             with self._lock:
@@ -103,15 +123,84 @@ class ShadowWorker:
         except RedisError:
             return None
 
+    def _ask(self, key: str, job_id: str, stage: str, shadow_of: str, group: str) -> None:
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, shadow=key)
+        try:
+            decided = self._stages.read(job_id, stage, group)
+            if decided and (answer := shadow_answers.ask(decided, key, shadow_of)):
+                self._answers.put(answer)
+        except PipelineError as error:
+            totals().count(Metric.SHADOWS_DROPPED, (key,))
+            log.info("shadow not asked", error=error.message)
+        except Exception:
+            totals().count(Metric.SHADOWS_DROPPED, (key,))
+            log.exception("shadow not asked: unexpected error")
 
-def _ask(key: str, job_id: str, stage: str, shadow_of: str) -> None:
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, shadow=key)
+
+class StageReader:
+    """Reads what shadows are asked about stages of jobs: once for questions that were put together. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: OrderedDict[tuple[str, str, str], DecidedStage | None] = OrderedDict()
+
+    def read(self, job_id: str, stage: str, group: str) -> DecidedStage | None:
+        """As `shadow_answers.read`. Raises Unavailable."""
+        key = (job_id, stage, group)
+        with self._lock:
+            if key not in self._read:
+                with transaction() as session:
+                    self._read[key] = shadow_answers.read(session, job_id, Stage(stage))
+                if len(self._read) > MOST_STAGES:
+                    self._read.popitem(last=False)
+            return self._read[key]
+
+
+class AnswerWriter:
+    """Writes answers of shadows, those that come within WRITE_SECONDS together, until `stop` is called."""
+
+    def __init__(self) -> None:
+        self._answers: SimpleQueue[Answer | None] = SimpleQueue()
+
+    def put(self, answer: Answer) -> None:
+        """Have the answer written."""
+        self._answers.put(answer)
+
+    def run(self) -> None:
+        """Write until `stop` is called; what came before that is written."""
+        while (first := self._answers.get()) is not None:
+            time.sleep(WRITE_SECONDS)
+            answers = [first]
+            while not self._answers.empty():
+                if (another := self._answers.get()) is None:
+                    self.stop()
+                    break
+                answers.append(another)
+            _write(answers)
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._answers.put(None)
+
+
+def _write(answers: Sequence[Answer]) -> None:
     try:
-        shadow_answers.answer(job_id, Stage(stage), key, shadow_of)
+        with transaction() as session:
+            shadow_answers.write(session, answers)
     except PipelineError as error:
-        totals().count(Metric.SHADOWS_DROPPED, (key,))
-        log.info("shadow not asked", error=error.message)
+        _drop(answers)
+        log.warning(f"{len(answers)} answers of shadows are not stored", error=error.message)
     except Exception:
-        totals().count(Metric.SHADOWS_DROPPED, (key,))
-        log.exception("shadow not asked: unexpected error")
+        if len(answers) == 1:
+            _drop(answers)
+            log.exception("a shadow's answer is not stored: unexpected error")
+        else:
+            # One that PostgreSQL refuses costs no other.
+            for answer in answers:
+                _write([answer])
+
+
+def _drop(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        totals().count(Metric.SHADOWS_DROPPED, (answer.given.plugin_key,))

@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.4
 BUSY_ENTRIES = 100
 """A look that found so many is followed by a longer pause, the more readers wait."""
 SECONDS_FOR_EACH, MAX_LOOK_SECONDS = 0.08, 2.0
-"""What each reader that waits in this process adds to that pause, and the longest pause. Answering one takes a twentieth of it."""
+"""What each reader that waits in this process adds to that pause, and the longest one: to answer it takes a twentieth of that."""
 ERROR_SECONDS = 1.0
 """The pause after a look that failed."""
 LINGER_SECONDS = 3.0

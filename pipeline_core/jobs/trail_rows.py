@@ -27,6 +27,18 @@ def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
     return entries(session.scalar(select(as_json(literal(job_id), stage))))
 
 
+def read_by_id(session: Session, job_id: str, stage: Stage) -> dict[int, TrailEntry]:
+    """The same by the IDs of their rows."""
+    query = select(_TRAIL.c.id, *(_TRAIL.c[name] for name in TrailEntry.__slots__)).order_by(_TRAIL.c.id)
+    rows = session.execute(query.where(_TRAIL.c.job_id == job_id, _TRAIL.c.stage == str(stage))).mappings()
+    return {
+        row["id"]: TrailEntry(
+            **{**{name: row[name] for name in TrailEntry.__slots__}, "outcome": TrailOutcome(row["outcome"])}
+        )
+        for row in rows
+    }
+
+
 def as_json(job_id: ColumnElement[str], stage: Stage) -> ScalarSelect[Any]:
     """The plugin calls of this stage of a job so far as one value, from which `entries` makes them; null if there are none."""
     call = func.json_build_array(*(_TRAIL.c[name] for name in TrailEntry.__slots__))

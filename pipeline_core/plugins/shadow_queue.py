@@ -27,8 +27,9 @@ if dropped > 0 then
 end
 """
 
-Question = tuple[str, str, str]
-"""The job, the stage, and the key of the plugin that the shadow is to replace."""
+Question = tuple[str, str, str, str]
+"""The job, the stage, the key of the plugin that the shadow is to replace, and an ID of the questions that were put together:
+what they are about may be read once for all of them."""
 
 
 def put(client: Any, prefix: str, plugin_key: str, question: Question) -> None:
@@ -59,7 +60,7 @@ def key(prefix: str, plugin_key: str) -> str:
 def _question(text: str) -> Question | None:
     """None for what no process of the service has put there."""
     try:
-        job_id, stage, shadow_of = json.loads(text)
+        job_id, stage, shadow_of, group = json.loads(text)
     except (ValueError, TypeError):
         return None
-    return str(job_id), str(stage), str(shadow_of)
+    return str(job_id), str(stage), str(shadow_of), str(group)
