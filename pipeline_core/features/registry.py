@@ -241,6 +241,12 @@ def _plugin(session: Session, key: str) -> Plugin:
     return found
 
 
+def check_modes(session: Session, definition: FeatureDefinition) -> None:
+    """Raises WrongParameter when a registration of the feature would be refused because of what is a shadow of what."""
+    _refuse_replaced(session, definition)
+    _check_shadows(session, definition)
+
+
 def _refuse_replaced(session: Session, definition: FeatureDefinition) -> None:
     """Raises WrongParameter when a plugin that is a shadow now would become active because nothing is said of its mode: beside
     the one that has replaced it."""

@@ -23,7 +23,7 @@ from pipeline_core.auth.actor import Actor
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import Unavailable
-from pipeline_core.features import snapshot
+from pipeline_core.features import registry, snapshot
 from pipeline_core.features.definition import FeatureDefinition
 from pipeline_core.jobs import queries
 from pipeline_core.jobs.queries import JobFilter
@@ -153,10 +153,12 @@ def what_if(
 ) -> WhatIf:
     """Match the jobs submitted in a span of time that the actor may see, the latest MOST_JOBS of them.
 
-    `job_id` is one whose conditions are explained, in the span or not. Raises NotFound when the actor sees no such job, and
-    Unavailable while this process answers another one.
+    `job_id` is one whose conditions are explained, in the span or not. Raises NotFound when the actor sees no such job,
+    WrongParameter when the feature could not be registered because of a shadow, and Unavailable while this process answers
+    another one.
     """
     with transaction() as session:
+        registry.check_modes(session, definition)
         plugins = _plugins(session, definition)
         header = _header(session, job_id, actor) if job_id else None
     chosen = JobFilter(start_at=start_at, end_at=end_at)

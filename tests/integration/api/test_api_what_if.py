@@ -43,6 +43,16 @@ def test_stored_jobs_are_compared_with_what_is_registered(admin: Any) -> None:
     assert admin.payload("GET", "/v1/features/detail/quota")["jobSelector"] is None, "nothing was registered"
 
 
+def test_what_a_registration_would_refuse_of_shadows_is_refused(admin: Any) -> None:
+    body = feature(None, "quota-2")
+    body["plugins"][0] |= {"mode": "shadow", "shadowOf": "AccessGate.nowhere.tests"}
+    refusals = [admin("POST", path, json=body) for path in ("/v1/features", "/v1/features/what-if")]
+    assert [refusal.status_code for refusal in refusals] == [400, 400]
+    messages = [refusal.json["msg"] for refusal in refusals]
+    assert messages[0] == messages[1]
+    assert "there is no plugin" in messages[0]
+
+
 def test_a_plugin_that_the_feature_would_lose_is_listed(admin: Any) -> None:
     submit(admin, "ada")
     admin.payload("POST", "/v1/features", json=feature(None, "quota", "AccessGate", "LifeHook"))
