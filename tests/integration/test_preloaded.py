@@ -33,8 +33,8 @@ os.write(int(os.environ["PASSED"]), b"mine")
 exec(os.environ["THEN"])
 """
 ARGUMENTS = ["what_is_there", "beat", "--schedule=none"]
-# The interpreter reads it when it starts: such a process is not forked.
-BY_COMMAND = {"PYTHONDONTWRITEBYTECODE": "1"}
+# The dynamic linker reads variables that begin so when a process starts: such a process is not forked.
+BY_COMMAND = {"LD_OF_THIS_TEST": "1"}
 Start = Callable[[str], tuple[preloaded.Process, Path, int]]
 
 
@@ -65,6 +65,7 @@ def start(variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_it_has_what_it_was_given_and_nothing_else(start: Start, variables: dict[str, str], tmp_path: Path) -> None:
     first, log, reading = start("sys.exit(3)")
+    assert isinstance(first, preloaded.Forked) == (variables.keys().isdisjoint(BY_COMMAND))
     assert first.wait(HANG_SECONDS) == 3
     os.close(reading)
     log.unlink()
