@@ -44,7 +44,16 @@ class Output:
                 drop_output()
         else:
             for part in render(value):
-                self.console.print(part)
+                self._print(part)
+
+    def _print(self, part: RenderableType) -> None:
+        if sys.stdout.isatty():
+            self.console.print(part)
+            return
+        # A table fills each row with blanks, as far as its longest row goes.
+        with self.console.capture() as captured:
+            self.console.print(part)
+        self.console.out("\n".join(line.rstrip(" ") for line in captured.get().split("\n")), end="", highlight=False)
 
     def progress(self, line: RenderableType) -> None:
         """Prints a line of progress: on standard error with `--output json`, else on standard output."""

@@ -31,6 +31,8 @@ class Verdict(StrEnum):
 
 
 class Outcome(StrEnum):
+    """Those of `TrailOutcome` that a plugin's answer has: that module loads the database's, which this command does without."""
+
     ANSWERED = "answered"
     REJECTED = "rejected"
     FAILED = "failed"

@@ -11,11 +11,16 @@ from pipeline_cli.checking.exchange import Caller
 from pipeline_cli.trying.comparison import OUT_OF_TIME, Ambiguous, Decision, Outcome, Verdict, compare, recorded
 from pipeline_core.plugins.packet import Endpoint
 from pipeline_core.plugins.types import PluginType
+from pipeline_core.stages.outcomes import TrailOutcome
 from tests.builders import taskset
 from tests.unit.pipeline_cli.checking.wrong_plugins import Hangs, Right, deciding, served
 
 GATE = PluginType.ACCESS_GATE
 PACKET = {"factors": {}, "header": {"userID": "ann", "jobID": "j1"}, "job": taskset()}
+
+
+def test_outcomes_are_written_as_in_the_trail() -> None:
+    assert {str(outcome) for outcome in Outcome} <= {str(outcome) for outcome in TrailOutcome}
 
 
 class Unsigned(Right):
