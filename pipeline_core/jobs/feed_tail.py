@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 0.4
 """How long it is from one look to the next."""
-BUSY_ENTRIES = 100
-"""A look that found so many is followed by a longer pause, the more readers wait."""
+BUSY_ENTRIES_PER_SECOND = 150
+"""While so many come, or more, the pause is longer the more readers wait. While fewer come, it is shorter in proportion."""
 SECONDS_FOR_EACH, MAX_LOOK_SECONDS = 0.08, 2.0
 """What each reader that waits in this process adds to that pause, and the longest one: to answer it takes a twentieth of that."""
 ERROR_SECONDS = 1.0
@@ -78,6 +78,7 @@ class FeedTail:
         self._waiting = 0
         self._thread: threading.Thread | None = None
         self._seen: _Seen | None = None
+        self._looked_at = 0.0
         self._error: PipelineError | None = None
         self._closed = False
         self._pages_lock = threading.Lock()
@@ -179,16 +180,19 @@ class FeedTail:
             self._error, self._seen = error, None
             return ERROR_SECONDS
         self._error, self._seen = None, seen
-        return pause(found, self._waiting)
+        before, self._looked_at = self._looked_at, time.monotonic()
+        return pause(found, self._looked_at - before, self._waiting)
 
 
-def pause(found: int, waiting: int) -> float:
-    """The seconds from a look that found so many entries to the next one, while so many readers wait."""
+def pause(found: int, seconds: float, waiting: int) -> float:
+    """The seconds from a look to the next one, while so many readers wait. It found so many entries, so many `seconds` after the
+    look before."""
     if found == READ_AT_ONCE:
         return 0.0
-    if found < BUSY_ENTRIES:
+    if not found:
         return LOOK_SECONDS
-    return min(max(LOOK_SECONDS, waiting * SECONDS_FOR_EACH), MAX_LOOK_SECONDS)
+    busy = min(found / seconds / BUSY_ENTRIES_PER_SECOND, 1.0)
+    return max(LOOK_SECONDS, busy * min(waiting * SECONDS_FOR_EACH, MAX_LOOK_SECONDS))
 
 
 def _next(seen: _Seen | None) -> tuple[_Seen, int]:
