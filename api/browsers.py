@@ -10,7 +10,8 @@ from pipeline_core.auth.browser_sessions import LONGEST
 from pipeline_core.errors import Forbidden
 
 COOKIE: Final = "pipeline_session"
-"""The name of the cookie at the port of the scheme; see `cookie_name`."""
+"""The name of the cookie at port 80 where the address names no port; see `cookie_name`."""
+HTTPS_PORT: Final = "443"
 CSRF_HEADER: Final = "X-Pipeline-Console"
 """Each request of the console has it. Another site's page cannot set it: the browser would ask for permission first."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -19,7 +20,9 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 def cookie_name() -> str:
     """The cookie's name at the port that the request was made to: a host's cookies go to all of its ports."""
     port = request.host.rpartition(":")[2]
-    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE
+    if port.isascii() and port.isdigit():
+        return f"{COOKIE}_{port}"
+    return f"{COOKIE}_{HTTPS_PORT}" if request.is_secure else COOKIE
 
 
 def session_id() -> str:

@@ -50,6 +50,13 @@ def test_the_session_of_another_port_is_another(client: FlaskClient) -> None:
         assert ("data-signed-in" in text) is signed_in, host
 
 
+def test_the_session_by_https_is_another_than_the_one_by_http(client: FlaskClient) -> None:
+    client.set_cookie("pipeline_session_443", "some ID", domain="pipeline.example")
+    for scheme, signed_in in {"https": True, "http": False}.items():
+        text = client.get("/", base_url=f"{scheme}://pipeline.example").text
+        assert ("data-signed-in" in text) is signed_in, scheme
+
+
 def test_the_document_says_whether_the_browser_has_a_session(client: FlaskClient) -> None:
     assert "data-signed-in" not in client.get("/").text
     client.set_cookie("pipeline_session", "some ID")
