@@ -50,6 +50,16 @@ def test_a_plan_that_was_not_answered_is_asked_for_again(
         assert admin.texts(".faults li") == []
 
 
+@pytest.mark.parametrize("answer", [UNAVAILABLE, NOBODY])
+def test_a_search_that_failed_is_made_again(admin: Browser, stories: Scenario, answer: tuple[int, str]) -> None:
+    with probing(admin, first_answers("/v1/search", answer)):
+        admin.open("/jobs")
+        admin.find("tbody .name")
+        admin.press("/")
+        admin.press("speech")
+        admin.find(".hits [role=option]", "speech-nightly")
+
+
 def test_who_has_signed_in_is_asked_until_there_is_an_answer(admin: Browser) -> None:
     with probing(admin, first_answers("/v1/whoami", UNAVAILABLE, CUT_OFF, NOBODY)):
         admin.open("/jobs")

@@ -1,7 +1,7 @@
 // @ts-check
 // Finding jobs, runs, flows and features by how their ID or name begins. `/` leads here from anywhere.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
-import { ApiError, get, wasAborted } from "../client.js";
+import { ApiError, get, inAWhile, mayPass, wasAborted } from "../client.js";
 import { go, href } from "../router.js";
 import { t } from "../messages.js";
 import { StateMark } from "./state.js";
@@ -42,15 +42,18 @@ export function Search() {
     const prefix = text.trim();
     if (!prefix) return setFound(null);
     const abort = new AbortController();
-    const timer = setTimeout(async () => {
+    const ask = async () => {
       try {
         const answer = await get("/v1/search", { query: { prefix, limit: 6 }, signal: abort.signal });
         setFound(hits(answer));
         setChosen(0);
       } catch (error) {
-        if (!(error instanceof ApiError) && !wasAborted(error)) throw error;
+        if (wasAborted(error)) return;
+        if (!(error instanceof ApiError)) throw error;
+        if (mayPass(error)) inAWhile(ask, abort.signal);
       }
-    }, TYPING_MS);
+    };
+    const timer = setTimeout(ask, TYPING_MS);
     return () => (clearTimeout(timer), abort.abort());
   }, [text]);
 
