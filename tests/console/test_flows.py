@@ -148,6 +148,21 @@ def test_a_run_is_started_stopped_retried_and_deleted(admin: Browser, service: I
     assert service.ask("GET", f"/v1/runs/{run}").status_code == 404
 
 
+def test_a_task_that_had_no_job_is_not_run_in_the_grid_and_in_the_run(admin: Browser, service: Installation) -> None:
+    import_flow(service, "halted", {"long": ("sleep 86400", []), "next": ("true", ["long"])})
+    run = service.post("/v1/flows/halted/run", {})["runID"]
+    wait_for(lambda: service.get(f"/v1/runs/{run}")["tasks"][0]["state"] == "running", "the first task")
+    service.put(f"/v1/runs/{run}/stop", {"reason": "seen enough"})
+    wait_for(lambda: service.get(f"/v1/runs/{run}")["finishedAt"], "the run to end")
+    admin.open(f"/runs/{run}")
+    admin.find(".task-row .state-stopped", "stopped")
+    admin.find(".task-row .state-not_run", "not run")
+    admin.open("/flows/halted")
+    admin.find(".grid-cell.state-stopped")
+    assert [admin.find(".grid-cell.state-not_run").get_attribute("title")] == ["next: not run"]
+    admin.find(".grid-name", "2 tasks")
+
+
 def test_a_schedule_is_paused_and_resumed(admin: Browser, service: Installation, flows: Flows) -> None:
     admin.open("/flows/daily")
     # What was imported with a schedule waits for somebody to resume it.

@@ -22,6 +22,14 @@ const SHAPES = {
   expired: "M4 2.5h8L4 13.5h8Z",
 };
 
+/**
+ * The state of a task in a run as pages show it: where others failed, or the run was stopped, before it had a job, it was not run.
+ *
+ * @template {string} S
+ * @param {{ state: S, attempt: number, jobID: string | null }} task
+ */
+export const stateOfTask = ({ state, attempt, jobID }) => (state === "stopped" && attempt < 2 && !jobID ? "not_run" : state);
+
 /** Those of jobs. @type {ReadonlySet<string>} */
 export const STATES = new Set(["waiting", "suspended", "running", "succeeded", "failed", "stopped"]);
 

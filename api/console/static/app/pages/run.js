@@ -8,6 +8,7 @@ import { style } from "../styles.js";
 import { Graph } from "../components/graph.js";
 import { mostOf } from "../components/groups.js";
 import { ErrorNotice } from "../components/notice.js";
+import { stateOfTask } from "../components/state.js";
 import { Tabs, useView } from "../components/tabs.js";
 import { Head } from "./run/head.js";
 import { Metrics } from "./run/metrics.js";
@@ -15,7 +16,6 @@ import { Task } from "./run/task.js";
 import { TaskList } from "./run/tasks.js";
 import { Timeline } from "./run/timeline.js";
 import { Verdict } from "./run/verdict.js";
-import { shown } from "./run/why.js";
 import { t } from "./run/messages.js";
 
 // The logs are those of the job's page.
@@ -68,7 +68,7 @@ export function Page({ id }) {
 /** @param {string} of @param {AbortSignal} signal @returns {Promise<Run>} */
 async function readRun(of, signal) {
   const run = await get(`/v1/runs/${of}`, { signal });
-  return { ...run, tasks: run.tasks.map(shown) };
+  return { ...run, tasks: run.tasks.map((/** @type {StoredTask} */ task) => ({ ...task, state: stateOfTask(task) })) };
 }
 
 /** @param {{ run: Run, chosen: string, onChoose: (name: string) => void }} props */

@@ -7,7 +7,7 @@ import { query, setQuery } from "../../router.js";
 import { useResource } from "../../resource.js";
 import { Link } from "../../components/link.js";
 import { ErrorNotice } from "../../components/notice.js";
-import { shapeOf, word } from "../../components/state.js";
+import { shapeOf, stateOfTask, word } from "../../components/state.js";
 import { VirtualRows } from "../../components/virtual-rows.js";
 import { t } from "./messages.js";
 
@@ -73,8 +73,9 @@ const seconds = (run) => (run.startAt ? ((run.finishedAt ? Date.parse(run.finish
 /** A task in a run. The keyboard reaches it by the run, whose link is above. @param {{ run: GridRun, task: string, cell: GridRun["tasks"][number] }} props */
 function GridCell({ run, task, cell }) {
   if (!cell) return html`<span class="grid-cell"></span>`;
-  const text = `${task}: ${word(cell.state)}${cell.startAt ? `, ${between(cell.startAt, cell.finishedAt)}` : ""}`;
-  return html`<${Link} class=${`grid-cell square state-${cell.state}`} to=${`/runs/${encodeURIComponent(run.id)}`} filters=${{ task }} tabindex="-1" title=${text} aria-label=${text}><${Shape} state=${cell.state} /><//>`;
+  const state = stateOfTask(cell);
+  const text = `${task}: ${word(state)}${cell.startAt ? `, ${between(cell.startAt, cell.finishedAt)}` : ""}`;
+  return html`<${Link} class=${`grid-cell square state-${state}`} to=${`/runs/${encodeURIComponent(run.id)}`} filters=${{ task }} tabindex="-1" title=${text} aria-label=${text}><${Shape} state=${state} /><//>`;
 }
 
 /** @param {{ state: string }} props */

@@ -12,13 +12,6 @@ export function list(names) {
 }
 
 /**
- * A task as the page shows it: where others failed, or the run was stopped, before it had a job, it was not run.
- *
- * @param {import("../run.js").RunTask} task @returns {import("../run.js").RunTask}
- */
-export const shown = (task) => (task.state === "stopped" && !task.attempts.length ? { ...task, state: "not_run" } : task);
-
-/**
  * @param {import("../run.js").RunTask} task
  * @param {import("../run.js").Run} run
  * @param {import("../run.js").Upstream} upstream
