@@ -39,7 +39,8 @@ export function choose(chosen) {
 }
 
 /**
- * A function that gives the text of a key in the present language, with `{name}` replaced by values.
+ * A function that gives the text of a key in the present language, with `{name}` replaced by values, and `{name|job|jobs}` by the
+ * first of its words where the value is 1, by the second otherwise.
  *
  * @template {string} Key
  * @param {{ en: Record<Key, string>, zh: Record<Key, string> }} catalogue
@@ -47,5 +48,9 @@ export function choose(chosen) {
  */
 export function translations(catalogue) {
   return (key, values = {}) =>
-    catalogue[language.value][key].replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+    catalogue[language.value][key].replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g, (whole, name, one, many) => {
+      if (!(name in values)) return whole;
+      const value = String(values[name]);
+      return one === undefined ? value : value === "1" ? one : many;
+    });
 }

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[4]
 VENDORED = (FOLDER / "vendor", ROOT / "tests/console/vendor")
 FIRST_LOAD_BYTES = 100 * 1024
 MODULES = sorted(FOLDER.glob("app/**/*.js"))
-CATALOGUES = [path for path in MODULES if path.name == "messages.js"]
+CATALOGUES = [path for path in MODULES if path.name.endswith("messages.js")]
+_COUNTED = re.compile(r"\{(?:count|total|shown|of|attempts|done)\}(?: more| of \{\w+\})? (?!was\b|is\b)[a-z]+s\b")
+"""A number before a plural: in `{count} {count|job|jobs}` the text has both forms."""
 
 
 def manifests() -> list[Any]:
@@ -81,6 +83,12 @@ def test_a_catalogue_has_the_same_keys_and_values_in_both_languages(path: Path) 
     assert english.keys() == chinese.keys()
     for key, text in english.items():
         assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", chinese[key])), key
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: str(path.relative_to(FOLDER)))
+def test_what_an_english_text_counts_has_a_form_for_one(path: Path) -> None:
+    texts = catalogue(path.read_text(), "en")
+    assert [text for text in texts.values() if _COUNTED.search(text)] == []
 
 
 def test_the_digest_is_that_of_all_files() -> None:

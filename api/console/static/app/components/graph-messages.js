@@ -5,7 +5,7 @@ export const t = translations({
   en: {
     keys: "Arrow keys choose, Enter opens, Shift with arrows moves, plus and minus zoom, 0 shows all.",
     help: "Drag to move, Ctrl + wheel to zoom; arrow keys choose a task, 0 shows all.",
-    inGroups: "{count} tasks are too many to draw at once: {shown} boxes stand for them. Press a group to open it.",
+    inGroups: "Too many tasks to draw at once ({count}): {shown} {shown|box stands|boxes stand} for them. Press a group to open it.",
     closer: "Zoom in",
     farther: "Zoom out",
     all: "Show all",

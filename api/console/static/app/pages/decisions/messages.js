@@ -30,7 +30,7 @@ export const t = translations({
     stopTitle: "Stop {what}",
     resumed: "Resumed: {what}",
     stopped: "Stopped: {what}",
-    countOfJobs: "{count} jobs",
+    countOfJobs: "{count} {count|job|jobs}",
     of: "of {user}",
     taskOfRun: "task of a run",
     noReason: "The gate gave no reason.",
