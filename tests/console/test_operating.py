@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.builders import taskset
+from tests.builders import plugin, taskset
 from tests.console.browser import Browser, Keys
-from tests.console.scenario import Scenario
+from tests.console.scenario import Scenario, selector
 from tests.installation import Installation
+from tests.plugin_server import PluginServer
 from tests.waiting import wait_for
 
 
@@ -140,6 +141,26 @@ def test_sending_all_of_a_subscriber_again_says_how_many(admin: Browser, stories
     admin.find("dialog button[type=submit]").click()
     admin.wait_gone("dialog")
     admin.find("[role=status]", "nothing is sent again")
+
+
+def test_switching_a_subscriber_says_how_many_deliveries_wait(
+    admin: Browser, service: Installation, plugins: PluginServer
+) -> None:
+    hook = plugin("LifeHook", plugins.plugin("/away", lambda body: "RE"))
+    service.register("away", {**hook, "jobSelector": {**selector("away"), "states": ["succeeded"]}})
+    try:
+        service.wait_state(service.submit(taskset(), header={"away": "yes"}), "succeeded")
+        key = "LifeHook.away.tests"
+        wait_for(lambda: any(part["plugin"] == key for part in service.get("/v1/status")["deliveries"]), "the delivery")
+        for path in ("/plugins", "/features/away"):
+            admin.open(path)
+            # What waits is read beside the page: the question shows it once it is there.
+            admin.find("[role=switch][aria-label=away]").click()
+            admin.find("dialog p", "1 delivery waits and is kept")
+            admin.press(Keys.ESCAPE)
+            admin.wait_gone("dialog")
+    finally:
+        service.ask("DELETE", "/v1/features/away")
 
 
 def test_a_token_is_shown_once_and_revoked(admin: Browser, service: Installation) -> None:

@@ -18,7 +18,7 @@ import { Ago } from "../components/time.js";
 import { WhatIf, whatIf } from "../components/what-if.js";
 import { OpenCircuit, isBroken } from "./plugins/open-circuit.js";
 import { Shadow } from "./plugins/shadow.js";
-import { Switch, mayChange } from "./plugins/switch.js";
+import { Switch, deliveriesTo, mayChange } from "./plugins/switch.js";
 import { t } from "./plugins/messages.js";
 
 await style("plugins.css");
@@ -48,7 +48,7 @@ export function Page({ name }) {
     <p class="crumb"><${Link} to="/plugins">${t("title")}<//></p>
     <div class="page-head">
       <h1>${feature.name}</h1>
-      <${Switch} feature=${feature.name} owner=${feature.owner} enabled=${feature.enabled} onSwitched=${found.reload} />
+      <${Switch} feature=${feature.name} owner=${feature.owner} enabled=${feature.enabled} waiting=${deliveriesTo(plugins, deliveries)} onSwitched=${found.reload} />
       <span class="muted">${t("by", { author: feature.author, owner: feature.owner })} · ${t("changed")} <${Ago} at=${feature.updatedAt} /></span>
       <div class="actions">
         ${mayChange(feature.owner)

@@ -8,6 +8,7 @@ import { style } from "../styles.js";
 import { Link } from "../components/link.js";
 import { ErrorNotice, Notice } from "../components/notice.js";
 import { OpenCircuit, isBroken } from "./plugins/open-circuit.js";
+import { deliveriesTo } from "./plugins/switch.js";
 import { TypeSection } from "./plugins/type-section.js";
 import { TYPES, moved, movesFor } from "./plugins/order.js";
 import { t } from "./plugins/messages.js";
@@ -33,6 +34,9 @@ export function Page() {
   const { data, error: failure } = list.state.value;
   const plugins = /** @type {Plugin[]} */ (data ?? []);
   const circuits = new Map(/** @type {Circuit[]} */ (status.state.value.data?.plugins ?? []).map((circuit) => [circuit.plugin, circuit]));
+  const deliveries = status.state.value.data?.deliveries ?? [];
+  /** @param {string} feature */
+  const waitingOf = (feature) => deliveriesTo(plugins.filter((plugin) => plugin.feature === feature), deliveries);
   const open = plugins.filter((plugin) => plugin.enabled && isBroken(circuits.get(plugin.key)?.circuit));
 
   /** @param {Plugin[]} ofType in running order @param {number} from @param {number} to where it is to stand */
@@ -64,12 +68,12 @@ export function Page() {
       </div>
     </div>
     <${ErrorNotice} error=${failure ?? error} onRetry=${failure ? list.reload : undefined} />
-    ${open.map((plugin) => html`<${OpenCircuit} key=${plugin.key} plugin=${plugin} circuit=${circuits.get(plugin.key)} deliveries=${status.state.value.data?.deliveries ?? []} />`)}
+    ${open.map((plugin) => html`<${OpenCircuit} key=${plugin.key} plugin=${plugin} circuit=${circuits.get(plugin.key)} deliveries=${deliveries} />`)}
     ${data && !plugins.length && html`<${Notice} title=${t("none")} />`}
     ${TYPES.map((type) => {
       const ofType = plugins.filter((plugin) => plugin.pluginType === type && plugin.mode === "active");
       const shadows = plugins.filter((plugin) => plugin.pluginType === type && plugin.mode === "shadow");
-      return ofType.length + shadows.length > 0 && html`<${TypeSection} key=${type} type=${type} plugins=${ofType} shadows=${shadows} circuits=${circuits} movable=${(/** @type {Plugin} */ plugin) => may("write_feature") && (!self.value?.ownOnly || plugin.owner === self.value.forwho)} onMove=${(/** @type {number} */ from, /** @type {number} */ to) => move(ofType, from, to)} onSwitched=${list.reload} />`;
+      return ofType.length + shadows.length > 0 && html`<${TypeSection} key=${type} type=${type} plugins=${ofType} shadows=${shadows} circuits=${circuits} waitingOf=${waitingOf} movable=${(/** @type {Plugin} */ plugin) => may("write_feature") && (!self.value?.ownOnly || plugin.owner === self.value.forwho)} onMove=${(/** @type {number} */ from, /** @type {number} */ to) => move(ofType, from, to)} onSwitched=${list.reload} />`;
     })}
   `;
 }

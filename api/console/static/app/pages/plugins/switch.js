@@ -10,8 +10,12 @@ import { t } from "./messages.js";
 /** Whether I may change a feature. @param {string} owner */
 export const mayChange = (owner) => may("write_feature") && Boolean(self.value?.admin || self.value?.forwho === owner);
 
-/** @param {{ feature: string, owner: string, enabled: boolean, onSwitched: () => void }} props */
-export function Switch({ feature, owner, enabled, onSwitched }) {
+/** How many deliveries wait for these plugins. @param {{ key: string }[]} plugins @param {{ plugin: string, count: number }[]} deliveries */
+export const deliveriesTo = (plugins, deliveries) =>
+  deliveries.filter((part) => plugins.some(({ key }) => key === part.plugin)).reduce((sum, { count }) => sum + count, 0);
+
+/** @param {{ feature: string, owner: string, enabled: boolean, waiting: number, onSwitched: () => void }} props waiting: how many deliveries wait for its subscribers */
+export function Switch({ feature, owner, enabled, waiting, onSwitched }) {
   const [asking, setAsking] = useState(false);
   const can = mayChange(owner);
   const reason = can ? undefined : may("write_feature") ? t("ownerOnly", { owner }) : t("needsWriteFeature");
@@ -24,7 +28,6 @@ export function Switch({ feature, owner, enabled, onSwitched }) {
       title=${t(enabled ? "turnOff" : "turnOn", { name: feature })}
       confirm=${t(enabled ? "turnOffShort" : "turnOnShort")}
       danger=${enabled}
-     
       act=${() => put(`/v1/features/${enabled ? "turn-off" : "turn-on"}/${encodeURIComponent(feature)}`)}
       onClose=${() => {
         setAsking(false);
@@ -32,6 +35,7 @@ export function Switch({ feature, owner, enabled, onSwitched }) {
       }}
     >
       <p>${t(enabled ? "turnOffNote" : "turnOnNote")}</p>
+      ${waiting > 0 && html`<p>${t(enabled ? "turnOffDeliveries" : "turnOnDeliveries", { count: waiting })}</p>`}
     <//>`}
   </div>`;
 }

@@ -10,9 +10,9 @@ import { t } from "./messages.js";
 /** @typedef {import("../plugins.js").Plugin} Plugin */
 
 /**
- * @param {{ type: string, plugins: Plugin[], shadows: Plugin[], circuits: Map<string, import("../plugins.js").Circuit>, movable: (plugin: Plugin) => boolean, onMove: (from: number, to: number) => void, onSwitched: () => void }} props
+ * @param {{ type: string, plugins: Plugin[], shadows: Plugin[], circuits: Map<string, import("../plugins.js").Circuit>, waitingOf: (feature: string) => number, movable: (plugin: Plugin) => boolean, onMove: (from: number, to: number) => void, onSwitched: () => void }} props
  */
-export function TypeSection({ type, plugins, shadows, circuits, movable, onMove, onSwitched }) {
+export function TypeSection({ type, plugins, shadows, circuits, waitingOf, movable, onMove, onSwitched }) {
   const [dragged, setDragged] = useState(-1);
   const [over, setOver] = useState(-1);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
@@ -79,7 +79,7 @@ export function TypeSection({ type, plugins, shadows, circuits, movable, onMove,
             <${Circuit} circuit=${circuit?.circuit} enabled=${plugin.enabled} />
             ${circuit && plugin.enabled && circuit.failures > 0 && html`<p class="muted">${t("failures", { count: circuit.failures })}: ${circuit.cause}</p>`}
           </div>
-          <${Switch} feature=${plugin.feature} owner=${plugin.owner} enabled=${plugin.enabled} onSwitched=${onSwitched} />
+          <${Switch} feature=${plugin.feature} owner=${plugin.owner} enabled=${plugin.enabled} waiting=${waitingOf(plugin.feature)} onSwitched=${onSwitched} />
         </li>`;
       })}
     </ol>
@@ -94,7 +94,7 @@ export function TypeSection({ type, plugins, shadows, circuits, movable, onMove,
             ${plugin.shadowOf && html`<p class="muted">${t("shadowOf", { key: plugin.shadowOf })}</p>`}
           </div>
           <div class="health"></div>
-          <${Switch} feature=${plugin.feature} owner=${plugin.owner} enabled=${plugin.enabled} onSwitched=${onSwitched} />
+          <${Switch} feature=${plugin.feature} owner=${plugin.owner} enabled=${plugin.enabled} waiting=${waitingOf(plugin.feature)} onSwitched=${onSwitched} />
         </li>`,
       )}
     </ul>`}
