@@ -1,4 +1,4 @@
-"""Which packages the processes of the service do not import: each costs every process time at its start, and memory."""
+"""Which modules the processes of the service do not import: each costs every process time at its start, and memory."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ API_ONLY = {"flask", "flask_smorest", "gunicorn", "prometheus_client", "werkzeug
 FLOWS = {"cronsim", "jinja2"}
 LAUNCHES = {"jsonpatch", "jsonschema_rs"}
 CALLS = {"requests", "urllib3"}
+FORKS = {"celery.concurrency.prefork"}
 
 PROCESSES = {
-    "stages": (processes.worker("stages"), NOBODY | API_ONLY | FLOWS),
-    "hooks": (processes.worker("hooks"), NOBODY | API_ONLY | FLOWS | LAUNCHES),
-    "flows": (processes.worker("flows"), NOBODY | API_ONLY),
+    "stages": (processes.worker("stages"), NOBODY | FORKS | API_ONLY | FLOWS),
+    "hooks": (processes.worker("hooks"), NOBODY | FORKS | API_ONLY | FLOWS | LAUNCHES),
+    "flows": (processes.worker("flows"), NOBODY | FORKS | API_ONLY),
     "housekeeping": (processes.worker("housekeeping"), NOBODY | API_ONLY),
-    "shadows": (processes.worker("shadows"), NOBODY | API_ONLY),
-    "beat": (processes.beat("/none"), NOBODY | API_ONLY | FLOWS | LAUNCHES),
-    "watcher": (processes.watcher(), NOBODY | API_ONLY | FLOWS | LAUNCHES | CALLS),
-    "alone": (processes.alone("01J", 1, Stage.BIND, "worker"), NOBODY | API_ONLY | FLOWS),
+    "shadows": (processes.worker("shadows"), NOBODY | FORKS | API_ONLY),
+    "beat": (processes.beat("/none"), NOBODY | FORKS | API_ONLY | FLOWS | LAUNCHES),
+    "watcher": (processes.watcher(), NOBODY | FORKS | API_ONLY | FLOWS | LAUNCHES | CALLS),
+    "alone": (processes.alone("01J", 1, Stage.BIND, "worker"), NOBODY | FORKS | API_ONLY | FLOWS),
 }
 """The command of each process of Python that is no API, and what it must not import."""
 
@@ -56,7 +57,7 @@ def test_a_process_of_celery_imports_what_it_uses_alone(name: str) -> None:
 def test_the_api_imports_what_it_uses_alone() -> None:
     loaded = imported("import gunicorn.app.wsgiapp, api.server.worker, api.wsgi")
     assert {"flask", "celery"} <= loaded
-    assert sorted(loaded & NOBODY) == []
+    assert sorted(loaded & (NOBODY | FORKS)) == []
 
 
 def test_a_command_that_becomes_a_process_imports_no_library() -> None:
@@ -64,10 +65,8 @@ def test_a_command_that_becomes_a_process_imports_no_library() -> None:
 
 
 def imported(program: str) -> set[str]:
-    """The packages that a program has imported at its end."""
-    ending = (
-        "import json, sys; print(json.dumps([name for name in sys.modules if '.' not in name and sys.modules[name]]))"
-    )
+    """The packages and modules that a program has imported at its end."""
+    ending = "import json, sys; print(json.dumps([name for name in sys.modules if sys.modules[name]]))"
     done = subprocess.run(
         [sys.executable, "-c", f"{program}\n{ending}"],
         env={**os.environ, **SERVERS, "PIPELINE_SECRET_KEY": "A" * 43 + "="},
