@@ -83,6 +83,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
 
 
 app = Celery("pipeline")
+# When they are first needed, so that this module can be imported before the environment is known.
 app.add_defaults(lambda: configuration(settings()))
 app.steps["worker"].add(WorkerHeartbeat)
 
