@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, ScalarSelect, delete, func, insert, literal, select
+from sqlalchemy import JSON, ColumnElement, ScalarSelect, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import Session
 
@@ -24,19 +24,14 @@ _INSERT = insert(_TRAIL)
 
 def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
     """The plugin calls of this stage of the job so far, oldest first."""
-    return entries(session.scalar(select(as_json(literal(job_id), stage))))
+    return tuple(read_by_id(session, job_id, stage).values())
 
 
 def read_by_id(session: Session, job_id: str, stage: Stage) -> dict[int, TrailEntry]:
     """The same by the IDs of their rows."""
     query = select(_TRAIL.c.id, *(_TRAIL.c[name] for name in TrailEntry.__slots__)).order_by(_TRAIL.c.id)
     rows = session.execute(query.where(_TRAIL.c.job_id == job_id, _TRAIL.c.stage == str(stage))).mappings()
-    return {
-        row["id"]: TrailEntry(
-            **{**{name: row[name] for name in TrailEntry.__slots__}, "outcome": TrailOutcome(row["outcome"])}
-        )
-        for row in rows
-    }
+    return {row["id"]: _entry({name: row[name] for name in TrailEntry.__slots__}) for row in rows}
 
 
 def as_json(job_id: ColumnElement[str], stage: Stage) -> ScalarSelect[Any]:
@@ -48,12 +43,12 @@ def as_json(job_id: ColumnElement[str], stage: Stage) -> ScalarSelect[Any]:
 
 def entries(calls: Sequence[Sequence[Any]] | None) -> tuple[TrailEntry, ...]:
     """The plugin calls that were read `as_json`."""
-    return tuple(_entry(dict(zip(TrailEntry.__slots__, call, strict=True))) for call in calls or ())
+    found = (dict(zip(TrailEntry.__slots__, call, strict=True)) for call in calls or ())
+    return tuple(_entry({**call, "started_at": datetime.fromisoformat(call["started_at"])}) for call in found)
 
 
 def _entry(fields: dict[str, Any]) -> TrailEntry:
-    started_at = datetime.fromisoformat(fields["started_at"])
-    return TrailEntry(**{**fields, "started_at": started_at, "outcome": TrailOutcome(fields["outcome"])})
+    return TrailEntry(**{**fields, "outcome": TrailOutcome(fields["outcome"])})
 
 
 def write(session: Session, step: ClaimedStep, entries: Sequence[TrailEntry]) -> None:

@@ -145,10 +145,23 @@ class Step(Base):
     )
 
 
-class TrailRow(Base):
-    """One row per plugin call, and one per resume: the outcome, and what it changed.
+class PluginAnswer:
+    """The columns of a plugin's answer: how it was asked, the outcome, and what it changed. `patch` is RFC 6902."""
 
-    `call_number` counts the calls of this plugin for this job and stage. `patch` is RFC 6902. `actor` is who resumed.
+    attempts: Mapped[int] = mapped_column(default=0)
+    started_at: Mapped[Timestamp]
+    duration_ms: Mapped[int] = mapped_column(default=0)
+    outcome: Mapped[str]
+    decision: Mapped[str] = mapped_column(default="")
+    reason: Mapped[str] = mapped_column(default="")
+    factors: Mapped[Document | None]
+    patch: Mapped[Document | None]
+
+
+class TrailRow(PluginAnswer, Base):
+    """One row per plugin call, and one per resume.
+
+    `call_number` counts the calls of this plugin for this job and stage. `actor` is who resumed.
     """
 
     __tablename__ = "trail"
@@ -159,14 +172,6 @@ class TrailRow(Base):
     stage: Mapped[str]
     plugin_key: Mapped[str] = mapped_column(default="")
     call_number: Mapped[int] = mapped_column(default=1)
-    attempts: Mapped[int] = mapped_column(default=0)
-    started_at: Mapped[Timestamp]
-    duration_ms: Mapped[int] = mapped_column(default=0)
-    outcome: Mapped[str]
-    decision: Mapped[str] = mapped_column(default="")
-    reason: Mapped[str] = mapped_column(default="")
-    factors: Mapped[Document | None]
-    patch: Mapped[Document | None]
     actor: Mapped[str] = mapped_column(default="")
 
     __table_args__ = (
@@ -175,11 +180,11 @@ class TrailRow(Base):
     )
 
 
-class ShadowAnswer(Base):
+class ShadowAnswer(PluginAnswer, Base):
     """What a shadow answered about a stage of a job, beside its trail: one row per job, stage and shadow.
 
     `shadow_of` is the plugin that it was to replace, `trail_id` the plugin call that it is compared with, and `agrees` whether
-    both answered the same; null where one of them did not answer. The other columns are as in the trail.
+    both answered the same; null where one of them did not answer.
     """
 
     __tablename__ = "shadow_answers"
@@ -189,14 +194,6 @@ class ShadowAnswer(Base):
     stage: Mapped[str]
     plugin_key: Mapped[str]
     shadow_of: Mapped[str] = mapped_column(default="")
-    attempts: Mapped[int] = mapped_column(default=0)
-    started_at: Mapped[Timestamp]
-    duration_ms: Mapped[int] = mapped_column(default=0)
-    outcome: Mapped[str]
-    decision: Mapped[str] = mapped_column(default="")
-    reason: Mapped[str] = mapped_column(default="")
-    factors: Mapped[Document | None]
-    patch: Mapped[Document | None]
     trail_id: Mapped[int | None] = mapped_column(BigInteger)
     agrees: Mapped[bool | None]
 
