@@ -359,7 +359,22 @@ class Detail(Schema):
     )
 
 
-class TrailItem(Schema):
+class PluginAnswer(Schema):
+    """What a plugin answered, or what was made of a missing answer."""
+
+    plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
+    durationMs = fields.Integer(required=True)
+    outcome = fields.String(required=True)
+    decision = fields.String(required=True)
+    reason = fields.String(required=True)
+    factors = fields.Raw(required=True, allow_none=True)
+    patch = fields.Raw(required=True, allow_none=True, metadata={"description": "The change made, as RFC 6902."})
+    leftOut = fields.Integer(
+        metadata={"description": "How many factors and changes are left out: one response shows 4 MiB of them."}
+    )
+
+
+class TrailItem(PluginAnswer):
     """One plugin call, one resume, or what a shadow answered."""
 
     mode = fields.String(
@@ -368,22 +383,12 @@ class TrailItem(Schema):
         metadata={"description": "`shadow`: the answer of a shadow, which has decided nothing."},
     )
     stage = fields.String(required=True)
-    plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
     asking = fields.Integer(
         required=True, metadata={"description": "Number of the call to this plugin, from 1; 0 of a shadow."}
     )
     attempts = fields.Integer(required=True)
     startedAt = nullable_time()
-    durationMs = fields.Integer(required=True)
-    outcome = fields.String(required=True)
-    decision = fields.String(required=True)
-    reason = fields.String(required=True)
-    factors = fields.Raw(required=True, allow_none=True)
-    patch = fields.Raw(required=True, allow_none=True, metadata={"description": "The change made, as RFC 6902."})
     actor = fields.String(required=True, metadata={"description": "Who resumed."})
-    leftOut = fields.Integer(
-        metadata={"description": "How many factors and changes are left out: a trail shows 4 MiB of them."}
-    )
 
 
 class TaskSetChange(Schema):

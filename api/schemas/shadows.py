@@ -6,6 +6,7 @@ from marshmallow import Schema, fields
 
 from api.schemas.features import MODE, PluginItem
 from api.schemas.fields import Query, UnixSeconds, nullable_time
+from api.schemas.jobs import PluginAnswer
 
 
 class ShadowSince(Query):
@@ -14,29 +15,14 @@ class ShadowSince(Query):
     since = UnixSeconds(metadata={"description": "Only answers of this unix second or later."})
 
 
-class ShadowEntry(Schema):
-    """An answer: of a shadow, or of the plugin that decided."""
-
-    plugin = fields.String(required=True, metadata={"description": "The plugin's key."})
-    durationMs = fields.Integer(required=True)
-    outcome = fields.String(required=True)
-    decision = fields.String(required=True)
-    reason = fields.String(required=True)
-    factors = fields.Raw(required=True, allow_none=True)
-    patch = fields.Raw(required=True, allow_none=True, metadata={"description": "The change made, as RFC 6902."})
-    leftOut = fields.Integer(
-        metadata={"description": "How many factors and changes are left out: a list shows 4 MiB of them."}
-    )
-
-
 class ShadowPair(Schema):
     """What a shadow answered about a job's stage, and what was decided."""
 
     jobID = fields.String(required=True)
     stage = fields.String(required=True)
     at = nullable_time()
-    shadow = fields.Nested(ShadowEntry, required=True)
-    decided = fields.Nested(ShadowEntry, required=True, allow_none=True)
+    shadow = fields.Nested(PluginAnswer, required=True)
+    decided = fields.Nested(PluginAnswer, required=True, allow_none=True)
 
 
 class ShadowLatency(Schema):

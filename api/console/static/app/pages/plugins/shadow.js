@@ -12,7 +12,7 @@ import { mayChange } from "./switch.js";
 import { t } from "./messages.js";
 
 /** @typedef {import("../../../../types/openapi").components["schemas"]["ShadowReport"]} Report */
-/** @typedef {import("../../../../types/openapi").components["schemas"]["ShadowEntry"]} Answer */
+/** @typedef {import("../../../../types/openapi").components["schemas"]["PluginAnswer"]} Answer */
 
 const COUNTS = /** @type {const} */ (["agreed", "disagreed", "errors", "notCompared"]);
 
