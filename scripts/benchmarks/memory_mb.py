@@ -1,5 +1,5 @@
-"""Memory of a process of the API, and of a worker; against an idle Flask application and an idle Celery worker, on the
-same server and in the same pool."""
+"""Memory of a process of the API, and of a worker; against an idle Flask application on gunicorn's threads, and an idle Celery
+worker in the same pool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def measure(scale: Scale) -> Result:
     """The API and the worker have done some work before; the idle ones none."""
     with standing() as stand, closing(Listener("127.0.0.1", 0)) as listener:
         stand.start_service("api", *stand.stage_workers)
-        words = {"api.wsgi:app": IDLE_APP, f"--bind=fd://{stand.plan.listener}": f"--bind=fd://{listener.fileno}"}
+        words = {
+            "api.wsgi:app": IDLE_APP,
+            f"--bind=fd://{stand.plan.listener}": f"--bind=fd://{listener.fileno}",
+            # The class that the API's own is made of: that one imports parts of the service.
+            "--worker-class=api.server.worker.BufferingWorker": "--worker-class=gthread",
+        }
         idle = stand.like("api", "idle-flask", words)
         stand.start(replace(idle, ready=lambda seconds: listener.answers("/readyz"), pass_fds=(listener.fileno,)))
         stand.start(stand.bare_worker(forked=False))

@@ -90,8 +90,13 @@ class Stand:
         self.supervisor.wait_ready(READY_SECONDS)
 
     def like(self, name: str, other: str, words: Mapping[str, str]) -> Service:
-        """A process with the command line of one of the service's, but for the words that are to be others."""
+        """A process with the command line of one of the service's, but for the words that are to be others.
+
+        Raises ValueError for words that it does not have.
+        """
         (service,) = (service for service in self.plan.services() if service.name == name)
+        if unknown := words.keys() - set(service.argv):
+            raise ValueError(f"the command of {name} has no {', '.join(sorted(unknown))}")
         return replace(service, name=other, argv=[words.get(word, word) for word in service.argv])
 
     @property
