@@ -24,11 +24,14 @@ LARGEST_PAINT = """{
 """`largestPaint`: when the largest element so far was painted, in the same ms."""
 
 FEED_REQUESTS = """{
-    window.feedRequests = { asked: 0, waiting: 0 };
+    window.feedRequests = { asked: 0, waiting: 0, others: 0 };
     const real = window.fetch.bind(window);
     window.fetch = (input, init) => {
         const answer = real(input, init);
-        if (!String(input).includes('/v1/events?') || !String(input).includes('wait=')) return answer;
+        if (!String(input).includes('/v1/events?') || !String(input).includes('wait=')) {
+            feedRequests.others += 1;
+            return answer;
+        }
         feedRequests.asked += 1;
         feedRequests.waiting += 1;
         const end = () => { feedRequests.waiting -= 1; };
@@ -36,7 +39,8 @@ FEED_REQUESTS = """{
         return answer;
     };
 }"""
-"""`feedRequests`: how many requests that wait for news this document has made, and how many of them have no answer yet."""
+"""`feedRequests`: how many requests that wait for news this document has made, how many of them have no answer yet, and how many
+`others` it has made."""
 
 _FIRST_ANSWERS = """{
     const real = window.fetch.bind(window);
