@@ -155,7 +155,9 @@ def documents(path: str) -> list[dict[str, Any]]:
         raise BadFile(f"{path}: {error.strerror}") from error
     except yaml.constructor.ConstructorError as error:
         raise BadFile(f"{path}: {error}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError as error:
+        raise BadFile(f"{path} is neither YAML nor JSON: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
         raise BadFile(f"{path} is neither YAML nor JSON: {error}") from error
     for document in found:
         if not isinstance(document, dict):

@@ -206,7 +206,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], text)
+    return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], text)
 
 
 def _json(document: Any) -> str:

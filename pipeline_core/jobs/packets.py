@@ -49,11 +49,13 @@ def packet(session: Session, job_id: str, stage: Stage, actor: Actor) -> dict[st
 def sent(session: Session, job_id: str, kind: str, namespace: str, stage: Stage, order: Mapping[str, int]) -> Sent:
     """What the plugins of the stage are sent for this job; `order` are the `blame.positions` of plugins.
 
-    Raises NotFound for a job that has not come so far.
+    Raises NotFound for a job that has not come so far, and for the translators of a TaskSet.
     """
     documents = session.scalars(select(JobDocument).where(JobDocument.job_id == job_id)).one()
     early = stage in (Stage.TRANSLATE, Stage.FACTORS)
     job: Mapping[str, Any] = documents.submitted
+    if stage is Stage.TRANSLATE and kind == document.KIND:
+        raise NotFound(f'Job "{job_id}" was submitted as a TaskSet: the plugins of this stage were sent nothing.')
     if stage is not Stage.TRANSLATE:
         translations = blame.answers(trail_rows.read(session, job_id, Stage.TRANSLATE), order)
         job = translated(job, kind, namespace, job_id, translations)

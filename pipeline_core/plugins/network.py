@@ -42,6 +42,8 @@ ALWAYS_REFUSED: dict[Network, str] = {
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
+MAX_NAME, MAX_LABEL = 253, 63
+"""Characters of a name in DNS, and between two of its dots (RFC 1035, 2.3.4)."""
 _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
@@ -125,8 +127,14 @@ def _address_problem(url: str, networks: Sequence[Network]) -> str | None:
         return "must not contain a fragment (#…)"
     if parts.port == 0:
         return "must have a port from 1 to 65535, or none"
-    literal = _literal(parts.host)
-    return refusal(literal, networks) if literal else None
+    if literal := _literal(parts.host):
+        return refusal(literal, networks)
+    labels = parts.host.removesuffix(".").split(".")
+    if len(parts.host) > MAX_NAME or not all(0 < len(label) <= MAX_LABEL for label in labels):
+        return (
+            f"must name a host that DNS can have: at most {MAX_NAME} characters, and 1 to {MAX_LABEL} between two dots"
+        )
+    return None
 
 
 def _literal(host: str) -> Address | None:

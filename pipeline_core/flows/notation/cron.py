@@ -64,6 +64,9 @@ class Schedule:
         try:
             never = next(CronSim(_fields(self.cron), _ANY_TIME), None) is None
         except CronSimError as error:
+            # To CronSim a day that its months never have is no day.
+            if _is_valid_in_any_month(self.cron):
+                raise NotationError(f"is {shown(self.cron)}, which never comes") from None
             raise NotationError(
                 f"must be `minute hour day month weekday` or one of {', '.join(NICKNAMES)}, not {shown(self.cron)}: {error}"
             ) from None
@@ -223,6 +226,15 @@ def _meaning(cron: str) -> tuple[object, ...]:
 def _check_year(time: datetime, text: str) -> None:
     if time.year not in YEARS:
         raise NotationError(f"must lie in the years {YEARS[0]} to {YEARS[-1]}, not {shown(text)}")
+
+
+def _is_valid_in_any_month(cron: str) -> bool:
+    minute, hour, day, _, weekday = _fields(cron).split()
+    try:
+        CronSim(f"{minute} {hour} {day} * {weekday}", _ANY_TIME)
+    except CronSimError:
+        return False
+    return True
 
 
 def _fields(cron: str) -> str:

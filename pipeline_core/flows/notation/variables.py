@@ -26,7 +26,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pipeline_core.common.clock import now
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.notation.names import identity
-from pipeline_core.validation.texts import shown
+from pipeline_core.validation.texts import cut, shown
 
 MAX_TEXT = 64 * 1024
 """Bytes of one text before it is rendered."""
@@ -227,9 +227,9 @@ def _parts(text: str) -> Iterator[str | _Expression]:
 
 @lru_cache(maxsize=1024)
 def _expression(source: str) -> _Expression:
-    where = f"has {{{{{source[:60]}}}}}"
+    where = f"has {_quoted(source)}"
     if len(source) > MAX_EXPRESSION:
-        raise NotationError(f"{where}…, which is longer than {MAX_EXPRESSION} characters")
+        raise NotationError(f"{where}, which is longer than {MAX_EXPRESSION} characters")
     tasks: list[str] = []
 
     def placeholder(match: re.Match[str]) -> str:
@@ -249,6 +249,10 @@ def _expression(source: str) -> _Expression:
     except NotationError as error:
         raise NotationError(f"{where}: {error}{_BRACES}") from None
     return _Expression(source, _ENVIRONMENT.from_string(tree), names, tuple(tasks))
+
+
+def _quoted(source: str) -> str:
+    return f"{{{{{cut(source, 60)}}}}}"
 
 
 def _syntax_problem(error: TemplateSyntaxError | SecurityError) -> str:
@@ -313,8 +317,7 @@ def _check_names(expression: _Expression, names: Collection[str]) -> None:
     for name in sorted(expression.names):
         if name not in NAMES and name not in names and not _is_placeholder(expression, name):
             raise NotationError(
-                f"has {{{{{expression.source[:60]}}}}}: {shown(name)} is not defined; "
-                f"there are {_listed(names)}{_BRACES}"
+                f"has {_quoted(expression.source)}: {shown(name)} is not defined; there are {_listed(names)}{_BRACES}"
             )
 
 
@@ -332,14 +335,14 @@ def _evaluate(expression: _Expression, values: Mapping[str, Any], outputs: Mappi
     _check_names(expression, values.keys())
     missing = [task for task in expression.tasks if task not in outputs]
     if missing:
-        raise NotationError(f"has {{{{{expression.source[:60]}}}}}: there is no output of a task {missing[0]} here")
+        raise NotationError(f"has {_quoted(expression.source)}: there is no output of a task {missing[0]} here")
     own = {f"{_PLACEHOLDER}{index}": outputs[task] for index, task in enumerate(expression.tasks)}
     try:
         return expression.template.render(
             {_PREFIX + name: own[name] if name in own else values[name] for name in expression.names}
         )
     except _EVALUATION_ERRORS as error:
-        raise NotationError(f"has {{{{{expression.source[:60]}}}}}, which has no value: {_explained(error)}") from None
+        raise NotationError(f"has {_quoted(expression.source)}, which has no value: {_explained(error)}") from None
 
 
 def _explained(error: Exception) -> str:

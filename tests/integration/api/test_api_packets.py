@@ -53,6 +53,7 @@ def test_a_job_has_its_packet_and_the_answer(admin: Any, stopped: Callable[..., 
     job_id = stopped()
     (job,) = admin.payload("GET", PAGES)["jobs"]
     assert job["packet"] == admin.payload("GET", f"/v1/job/packet/{job_id}?stage=gates")
+    assert admin("GET", f"/v1/job/packet/{job_id}?stage=translate").status_code == 404, "a TaskSet is not translated"
     answer = {
         "plugin": KEY,
         "outcome": "answered",

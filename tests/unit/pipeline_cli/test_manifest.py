@@ -102,7 +102,7 @@ def test_a_plain_scalar_of_yaml_means_what_it_would_in_json(scalar: str, value: 
         ("\x00", "is neither YAML nor JSON"),
         ("a0: &a0 x\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 2000)), "more than 100 levels deep"),
         ('{"a":' * 101 + "1" + "}" * 101, "more than 100 levels deep"),
-        ("[" * 5000, "is neither YAML nor JSON"),
+        ("[" * 5000, "is neither YAML nor JSON: it is nested too deeply"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(tmp_path: Path, text: str, says: str | None) -> None:

@@ -43,7 +43,8 @@ def test_each_type_in_each_language_has_all_its_files(kind: PluginType, language
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["readinessProbe"]["httpGet"]["port"] == service["spec"]["ports"][0]["port"] == 9007
     assert "9007" in written["Dockerfile"]
-    assert str(kind) in written["README.md"]
+    assert kind.with_article in written["README.md"]
+    assert not [path for path, text in written.items() if re.search(r"@[A-Z_]+@", text)], "each place is filled in"
 
 
 @pytest.mark.parametrize("kind", READERS)

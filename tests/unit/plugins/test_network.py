@@ -119,6 +119,9 @@ def test_an_absolute_http_url_is_an_address(url: str) -> None:
         ("http://[::ffff:169.254.169.254]/", "link-local"),
         ("http://[fe80::1%25eth0]/", "link-local"),
         ("http://[fd00:ec2::254]/", "metadata"),
+        (f"http://{'a' * 64}.example/", "1 to 63"),
+        (f"http://{'a.' * 127}example/", "at most 253"),
+        ("http://a..example/", "1 to 63"),
     ],
 )
 def test_any_other_address_is_refused_with_its_reason(url: str, words: str) -> None:

@@ -159,6 +159,12 @@ def test_what_is_no_cron_or_never_comes_is_refused(cron: str) -> None:
         Schedule(cron)
 
 
+@pytest.mark.parametrize("cron", ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6 *"])
+def test_a_day_that_its_months_never_have_is_refused_as_such(cron: str) -> None:
+    with pytest.raises(NotationError, match="which never comes"):
+        Schedule(cron)
+
+
 @pytest.mark.parametrize("zone", ["", "Europe", "Mars/Base", "../etc/passwd", "localtime"])
 def test_what_is_no_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(NotationError, match="time zone"):

@@ -316,3 +316,13 @@ def test_a_refusal_has_words_of_the_notation_and_not_of_python(expression: str, 
     assert says in str(caught.value)
     for word in ("object", "operand", "NoneType", "'str'", "positional", "literal", "base 10"):
         assert word not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"), [(f"'{'x' * 70}' | int", "…}}"), (f"({'x' * 1100}", "…}}, which is longer than")]
+)
+def test_a_long_expression_is_quoted_with_a_mark_where_it_is_cut(expression: str, says: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        render(f"{{{{ {expression} }}}}", {})
+    assert says in str(caught.value)
+    assert "}}…" not in str(caught.value)
