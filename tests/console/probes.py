@@ -24,12 +24,15 @@ LARGEST_PAINT = """{
 """`largestPaint`: when the largest element so far was painted, in the same ms."""
 
 FEED_REQUESTS = """{
-    window.feedRequests = { asked: 0, waiting: 0, others: 0 };
+    window.feedRequests = { asked: 0, waiting: 0, others: 0, open: 0 };
     const real = window.fetch.bind(window);
     window.fetch = (input, init) => {
         const answer = real(input, init);
         if (!String(input).includes('/v1/events?') || !String(input).includes('wait=')) {
             feedRequests.others += 1;
+            feedRequests.open += 1;
+            const answered = () => { feedRequests.open -= 1; };
+            answer.then(answered, answered);
             return answer;
         }
         feedRequests.asked += 1;
@@ -39,8 +42,8 @@ FEED_REQUESTS = """{
         return answer;
     };
 }"""
-"""`feedRequests`: how many requests that wait for news this document has made, how many of them have no answer yet, and how many
-`others` it has made."""
+"""`feedRequests`: how many requests that wait for news this document has made, how many of them have no answer yet, how many
+`others` it has made, and how many of those are `open`: without an answer."""
 
 _FIRST_ANSWERS = """{
     const real = window.fetch.bind(window);

@@ -125,7 +125,8 @@ def test_a_hidden_window_asks_for_nothing_and_is_of_now_when_it_is_shown(admin: 
         admin.driver.minimize_window()
         wait_for(lambda: admin.script("return document.hidden"), "the window to be hidden")
         wait_for(lambda: admin.script("return feedRequests.waiting") == 0, "its request to end")
-        # Not the answers: of requests that were made before, some may still come.
+        # Answers to what was asked before may still come, and be of later.
+        wait_for(lambda: admin.script("return feedRequests.open") == 0, "its other requests to end")
         asked = admin.script("return [feedRequests.asked, feedRequests.others]")
         job = service.submit(taskset(), name="while-hidden")
         service.wait_state(job, "succeeded")
@@ -135,6 +136,30 @@ def test_a_hidden_window_asks_for_nothing_and_is_of_now_when_it_is_shown(admin: 
         wait_for(lambda: not admin.script("return document.hidden"), "the window to be shown")
         admin.find(f"a[href='/jobs/{job}']")
         wait_for(lambda: waiting(admin, shown) == [1], "it to wait for news again")
+
+
+HOLD_TIMERS = """
+    const real = window.setTimeout;
+    window.held = [];
+    window.setTimeout = (act, ms, ...words) => (ms <= 2000 ? held.push(() => act(...words)) : real(act, ms, ...words));
+"""
+"""`held`: what the page would do soon, in place of doing it."""
+
+
+def test_what_was_to_be_read_soon_is_not_read_by_a_window_that_was_hidden_meanwhile(
+    admin: Browser, service: Installation
+) -> None:
+    with windows(admin, 1, "/jobs") as shown:
+        wait_for(lambda: waiting(admin, shown) == [1], "the request that waits")
+        admin.script(HOLD_TIMERS)
+        service.submit(taskset(), name="before-hidden")
+        wait_for(lambda: admin.script("return held.length"), "the list to be read again soon")
+        admin.driver.minimize_window()
+        wait_for(lambda: admin.script("return document.hidden"), "the window to be hidden")
+        before = admin.script("return feedRequests.others")
+        admin.script("held.forEach((act) => act())")
+        assert admin.script("return feedRequests.others") == before
+        admin.driver.set_window_rect(0, 0, *WIDE)
 
 
 AWAY_SECONDS = 30

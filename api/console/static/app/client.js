@@ -34,9 +34,13 @@ const ASK_AGAIN_MS = 2000;
 /** Whether asking again may help. @param {ApiError} error */
 export const mayPass = (error) => PASSING.has(error.status);
 
-/** Call a function in a while, unless that was aborted meanwhile. @param {() => unknown} act @param {AbortSignal} signal */
+/** Call a function in a while, unless that was aborted meanwhile; not while the tab is hidden. @param {() => unknown} act @param {AbortSignal} signal */
 export function inAWhile(act, signal) {
-  setTimeout(() => signal.aborted || act(), ASK_AGAIN_MS);
+  setTimeout(() => {
+    if (signal.aborted) return;
+    if (document.hidden) inAWhile(act, signal);
+    else act();
+  }, ASK_AGAIN_MS);
 }
 
 /** @param {unknown} error */

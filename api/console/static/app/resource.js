@@ -91,7 +91,11 @@ class Reader {
   /** Read soon, once for all that happens meanwhile. A hidden tab reads when it is shown again. */
   later() {
     if (this.timer || document.hidden || !this.readAt) return;
-    this.timer = window.setTimeout(this.reload, Math.max(SOON_MS, this.readAt + EVERY_MS - Date.now()));
+    this.timer = window.setTimeout(() => {
+      this.timer = 0;
+      // It may have been hidden since.
+      if (!document.hidden) this.reload();
+    }, Math.max(SOON_MS, this.readAt + EVERY_MS - Date.now()));
   }
 
   end() {
