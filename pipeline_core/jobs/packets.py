@@ -57,8 +57,8 @@ def sent(session: Session, job_id: str, kind: str, namespace: str, stage: Stage,
     if stage is Stage.TRANSLATE and kind == document.KIND:
         raise NotFound(f'Job "{job_id}" was submitted as a TaskSet: the plugins of this stage were sent nothing.')
     if stage is not Stage.TRANSLATE:
-        translations = blame.answers(trail_rows.read(session, job_id, Stage.TRANSLATE), order)
-        job = translated(job, kind, namespace, job_id, translations)
+        calls = () if kind == document.KIND else trail_rows.read(session, job_id, Stage.TRANSLATE)
+        job = translated(job, kind, namespace, job_id, blame.answers(calls, order))
         if stage is Stage.BIND:
             job = _decorated(job, job_id, blame.answers(trail_rows.read(session, job_id, Stage.DECORATE), order))
     return Sent({} if early else documents.factors, documents.header, job)

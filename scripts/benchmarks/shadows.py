@@ -27,12 +27,15 @@ GATE = PluginType.ACCESS_GATE
 
 def measure(scale: Scale) -> Result:
     """Launch jobs one after the other, in turn with the shadows off and on."""
-    with standing() as stand, plugin_server(stand, PLUGIN_MILLISECONDS) as url:
-        address = f"{url}/{GATE}"
-        register({"pluginType": GATE, "callAddress": address})
+    with (
+        standing() as stand,
+        plugin_server(stand, PLUGIN_MILLISECONDS) as url,
+        plugin_server(stand, PLUGIN_MILLISECONDS, name="shadows-plugins") as shadows_url,
+    ):
+        register({"pluginType": GATE, "callAddress": f"{url}/{GATE}"})
         names = [f"shadow-{number}" for number in range(SHADOWS)]
         for name in names:
-            _register_shadow(name, address)
+            _register_shadow(name, f"{shadows_url}/{GATE}")
         stand.start_service()
         with launching(stand) as launch:
             _switch(names, True)

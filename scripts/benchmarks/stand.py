@@ -181,13 +181,13 @@ def register(*plugins: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def plugin_server(stand: Stand, milliseconds: float) -> Iterator[str]:
+def plugin_server(stand: Stand, milliseconds: float, *, name: str = "plugins") -> Iterator[str]:
     """The URL of a server, in a process of its own, with a plugin of each type that takes so long (`plugins`)."""
     with closing(Listener("127.0.0.1", 0)) as listener:
         argv = [sys.executable, "-m", "scripts.benchmarks.plugins", str(listener.fileno), str(milliseconds)]
         stand.start(
             Service(
-                name="plugins",
+                name=name,
                 argv=argv,
                 env=stand.environment,
                 ready=lambda seconds: listener.answers("/readyz"),
