@@ -41,8 +41,11 @@ def test_the_walk_leads_to_a_plugin_that_decides(
     )
     pipeline.chmod(0o755)
     ports = dict(zip(("9000", "9001"), map(str, free_ports(2)), strict=True))
-    script = re.sub("900[01]", lambda port: ports[port[0]], "".join(PAGE.blocks(heading, "sh"))).replace(
-        "\ncd quota", f" --port {ports['9000']}\ncd quota"
+    script = (
+        re.sub("900[01]", lambda port: ports[port[0]], "".join(PAGE.blocks(heading, "sh")))
+        .replace("\ncd quota", f" --port {ports['9000']}\ncd quota")
+        # what plugins log is not to fall between the lines that commands print
+        .replace(" &\n", " >>plugins.log 2>&1 &\n")
     )
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p)' EXIT\n{script}"],
