@@ -30,9 +30,12 @@ __all__ = [
     "redis_url",
 ]
 
-# How long an example takes depends on what else the machine does; no test asserts a time.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# How many examples each test of hypothesis has; `--hypothesis-profile=thorough` chooses the other. They are drawn anew in each
+# run, also on CI servers, where hypothesis would repeat them. How long an example takes depends on what else the machine does;
+# no test asserts a time.
+settings.register_profile("ordinary", max_examples=30, deadline=None, derandomize=False)
+settings.register_profile("thorough", max_examples=1000, deadline=None, derandomize=False)
+settings.load_profile("ordinary")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -51,6 +51,8 @@ class S3Server:
         words = [
             f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", f"-s3.config={users}",
             "-s3.port.iceberg=0", "-master.telemetry=false", "-volume.max=20", "-master.volumeSizeLimitMB=64",
+            # After a start there is no leader for as long as an election may take, by default ten seconds.
+            "-master.electionTimeout=1s", "-master.heartbeatInterval=100ms",
             *(f"-{name}={port}" for name, port in self.ports.items()),
         ]  # fmt: skip
         with (self.directory / "weed.log").open("ab") as log:

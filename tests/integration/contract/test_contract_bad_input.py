@@ -19,8 +19,6 @@ from tests.installation import Installation
 from tests.waiting import HANG_SECONDS
 
 BOUNDED = settings(
-    max_examples=60,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

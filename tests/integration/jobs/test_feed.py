@@ -127,7 +127,7 @@ def test_what_is_rolled_back_is_never_in_the_feed() -> None:
     assert names(everything()) == [(job_id, 1)]
 
 
-@tried(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(["open", "commit", "roll back", "read"]), st.integers(0, 3)), max_size=25),
     st.integers(1, 3),

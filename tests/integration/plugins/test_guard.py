@@ -147,7 +147,7 @@ def scripts_run(valkey: Redis) -> int:
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["enter", "enter", "leave", "report"])), max_size=40)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, limit=st.integers(1, 20))
 def test_no_order_of_calls_and_reports_exceeds_the_limit(
     make_guard: MakeGuard, valkey: Redis, steps: list[tuple[int, str]], limit: int

@@ -57,7 +57,7 @@ def launched(
     return done.taskset, {Stage.DECORATE: [*after_decorators.trail], Stage.BIND: [*done.trail]}
 
 
-@tried(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@tried(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(additions(), max_size=3), st.randoms())
 def test_patches_that_are_replayed_make_the_taskset_that_was_launched(
     plugins: Plugins, claim: Make, answers: list[Any], random: Any

@@ -147,7 +147,7 @@ headers = st.fixed_dictionaries(
 )
 
 
-@tried(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(features, headers, st.sampled_from(["TFJob", "TaskSet", "Any"]), st.randoms())
 def test_the_plan_names_exactly_the_plugins_that_the_stages_call(
     chosen: Any, header: Any, kind: str, random: Any

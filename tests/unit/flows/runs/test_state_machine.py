@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_core.flows.definition.catalogue import Catalogue
@@ -289,7 +289,6 @@ def hold(before: Run, after: Run, commands: tuple[RunCommand, ...]) -> None:
         assert after.active
 
 
-@settings(max_examples=150)
 @given(PLANS, st.lists(EVENTS, max_size=25))
 def test_invariants_hold_after_any_events_and_events_are_idempotent(rules: RunPlan, events: list[RunEvent]) -> None:
     run = new_run(rules)
@@ -302,7 +301,6 @@ def test_invariants_hold_after_any_events_and_events_are_idempotent(rules: RunPl
             assert (again, nothing) == (run, ())
 
 
-@settings(max_examples=150)
 @given(PLANS, st.data())
 def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: RunPlan, data: st.DataObject) -> None:
     run, commands = advance(new_run(rules), RunAdmitted())

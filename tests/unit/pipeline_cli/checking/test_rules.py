@@ -29,13 +29,22 @@ from pipeline_plugin import (
 from pipeline_plugin.server import PluginServer
 from tests.builders import taskset
 from tests.unit.pipeline_cli.checking.wrong_plugins import SECRET, WRONG, HangsLater, Right, served
+from tests.waiting import HANG_SECONDS
 
 TFJOB = {"factors": {}, "header": {"userID": "ann", "jobID": "j1", "jobKind": "TFJob"}, "job": {"kind": "TFJob"}}
 
 
-def target(url: str, kind: PluginType, *, limit: float = 120, sent: Any = None, secret: str = SECRET) -> Target:
+def target(
+    url: str,
+    kind: PluginType,
+    *,
+    seconds: float = HANG_SECONDS,
+    limit: float = HANG_SECONDS,
+    sent: Any = None,
+    secret: str = SECRET,
+) -> Target:
     endpoint = Endpoint(f"{kind}.check.check", kind, url, signing_secret=secret)
-    return Target(Caller(endpoint, 3, time.monotonic() + limit), sent or {})
+    return Target(Caller(endpoint, seconds, time.monotonic() + limit), sent or {})
 
 
 def broken(findings: list[Finding]) -> dict[str, str]:
@@ -47,7 +56,7 @@ def test_a_wrong_plugin_breaks_the_rule_that_it_breaks_and_no_other(
     rule: str, kind: PluginType, handler: type[Right]
 ) -> None:
     with served(handler) as url:
-        findings = list(rules.run(target(url, kind)))
+        findings = list(rules.run(target(url, kind, seconds=handler.seconds)))
     assert list(broken(findings)) == [rule], broken(findings)
     (found,) = [one for one in findings if one.rule == rule]
     assert found.exchange, "what was sent and came back is shown"
@@ -149,9 +158,10 @@ def test_a_check_ends_when_its_time_is_over() -> None:
 
 def test_a_check_of_a_plugin_that_hangs_after_a_while_ends_when_its_time_is_over() -> None:
     with served(type("HangsOnce", (HangsLater,), {})) as url:
-        found = {one.rule: one for one in rules.run(target(url, PluginType.ACCESS_GATE, limit=4))}
+        checked = target(url, PluginType.ACCESS_GATE, seconds=HangsLater.seconds, limit=4)
+        found = {one.rule: one for one in rules.run(checked)}
     assert [name for name in FIRST if name in found and found[name].verdict is not Verdict.HOLDS] == []
-    assert "no answer within 3 s" in found["idempotency"].message
+    assert "no answer within 2 s" in found["idempotency"].message
     assert [found[rule.id].message for rule in FURTHER[-4:-1]] == [OUT_OF_TIME] * 3
     assert {found[rule.id].verdict for rule in FURTHER} == {Verdict.BROKEN, Verdict.NOT_CHECKED}
 

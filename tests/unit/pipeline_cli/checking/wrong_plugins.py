@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 
 from pipeline_core.plugins.types import PluginType
+from tests.waiting import HANG_SECONDS
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 GATE, DECORATOR = PluginType.ACCESS_GATE, PluginType.TEMPLATE_DECORATOR
@@ -28,6 +29,8 @@ class Right(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
+    seconds = HANG_SECONDS
+    """How long a check waits for an answer: briefly where the point is that none comes."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -110,6 +113,8 @@ class Crashes(Right):
 
 
 class Hangs(Right):
+    seconds = 0.5
+
     def do_POST(self) -> None:
         self.rfile.read()
 
@@ -117,6 +122,7 @@ class Hangs(Right):
 class HangsLater(Right):
     """Answers once, and then no more."""
 
+    seconds = 2
     answered = False
 
     def do_POST(self) -> None:
@@ -127,6 +133,8 @@ class HangsLater(Right):
 
 
 class Drips(Right):
+    seconds = 0.5
+
     def do_POST(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "1000")
@@ -208,6 +216,8 @@ class Few(Right):
 
 
 class Blocks(Right):
+    # Many calls at once are answered one after the other within this time.
+    seconds = 3
     protocol_version = "HTTP/1.0"
 
 

@@ -14,6 +14,7 @@ from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages.outcomes import TrailOutcome
 from tests.builders import taskset
 from tests.unit.pipeline_cli.checking.wrong_plugins import Hangs, Right, deciding, served
+from tests.waiting import HANG_SECONDS
 
 GATE = PluginType.ACCESS_GATE
 PACKET = {"factors": {}, "header": {"userID": "ann", "jobID": "j1"}, "job": taskset()}
@@ -28,8 +29,8 @@ class Unsigned(Right):
         return True
 
 
-def caller(url: str, kind: PluginType = GATE, *, limit: float = 60) -> Caller:
-    return Caller(Endpoint(f"{kind}.try.try", kind, url), 2, time.monotonic() + limit)
+def caller(url: str, kind: PluginType = GATE, *, seconds: float = HANG_SECONDS, limit: float = HANG_SECONDS) -> Caller:
+    return Caller(Endpoint(f"{kind}.try.try", kind, url), seconds, time.monotonic() + limit)
 
 
 def answer(plugin: str = "AccessGate.f.a", **fields: Any) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def test_a_recorded_change_is_applied_to_the_job_of_the_packet() -> None:
 
 def test_a_plugin_that_hangs_is_reported_within_its_time() -> None:
     with served(Hangs) as url:
-        found = compare(caller(url), "t1", job(answer(decision="pass")))
+        found = compare(caller(url, seconds=Hangs.seconds), "t1", job(answer(decision="pass")))
         late = compare(caller(url, limit=-1), "t1", job(answer(decision="pass")))
     assert found.verdict is Verdict.DIFFERENT
     assert found.now
