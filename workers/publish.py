@@ -4,7 +4,6 @@ dropped, and a tick finds the due work in the database and publishes it later.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -116,12 +115,9 @@ def send_shadows(due: Sequence[ShadowDue]) -> None:
     redis = quick_redis()
     if not due or redis is None:
         return
-    pipe, group = redis.pipeline(transaction=False), uuid.uuid4().hex[:12]
-    for each in due:
-        question = (each.job_id, each.stage, each.shadow_of, group)
-        shadow_queue.put(pipe, settings().redis_prefix, each.plugin_key, question)
+    questions = [(each.plugin_key, (each.job_id, each.stage, each.shadow_of)) for each in due]
     try:
-        pipe.execute()
+        shadow_queue.put(redis, settings().redis_prefix, questions)
     except RedisError as error:
         log.warning(f"{len(due)} questions of shadows are not sent: Redis is unavailable", error=str(error))
 

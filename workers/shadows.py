@@ -1,16 +1,17 @@
 """Asks shadows what they would have answered, in threads of its own, beside all that jobs wait for.
 
-Each shadow has a few threads at most (CALLS_AT_A_TIME), so that one that is slow keeps only its own questions waiting, of which
-the oldest are dropped. What is asked about a stage is read once for all its shadows, and answers that come within WRITE_SECONDS
-are written together. What a process has taken is lost when it ends: nothing of a job depends on it.
+Questions that come within GATHER_SECONDS are taken together, and what they are about is read by a few statements for all of them;
+answers that come within WRITE_SECONDS are written together. Each shadow has a few threads at most (CALLS_AT_A_TIME), so that one
+that is slow keeps only its own questions waiting, of which the oldest are dropped. What a process has taken is lost when it ends:
+nothing of a job depends on it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 import structlog
@@ -27,7 +28,7 @@ from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.plugins import shadow_queue
 from pipeline_core.plugins.shadow_queue import Question
 from pipeline_core.settings import settings
-from pipeline_core.stages.names import Stage
+from pipeline_core.stages.names import PLUGIN_TYPE, Stage
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +38,10 @@ LOOK_SECONDS = 1.0
 """How often the process looks which shadows there are."""
 WRITE_SECONDS = 0.5
 """How long answers are gathered before they are written."""
-MOST_STAGES = 64
-"""How many stages of jobs are kept after they were read."""
+GATHER_SECONDS = 0.25
+"""How long questions are gathered before they are taken."""
+MOST_TAKEN = 16
+"""How many questions a process has taken for one shadow at most: asked, and still to be asked."""
 
 
 class ShadowWorker:
@@ -48,10 +51,8 @@ class ShadowWorker:
         self._redis: Redis = connect(settings().redis_url, LOOK_SECONDS + 2)
         self._keys: list[str] = []
         self._look_again_at = 0.0
-        self._asking: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lines: defaultdict[str, ShadowLine] = defaultdict(lambda: ShadowLine(self._ask))
         self._stopped = threading.Event()
-        self._stages = StageReader()
         self._answers = AnswerWriter()
 
     def run(self) -> None:
@@ -61,6 +62,8 @@ class ShadowWorker:
         try:
             self._take_on()
         finally:
+            for line in self._lines.values():
+                line.stop()
             self._answers.stop()
             writing.join()
 
@@ -68,7 +71,7 @@ class ShadowWorker:
         pause = 0.0
         while not self._stopped.wait(pause):
             try:
-                pause = self._take(self._free(self._shadows()))
+                pause = self._take(self._places(self._shadows()))
             except (RedisError, PipelineError) as error:
                 log.warning("shadows are not asked", error=str(error))
                 pause = LOOK_SECONDS
@@ -87,74 +90,105 @@ class ShadowWorker:
             self._look_again_at = time.monotonic() + LOOK_SECONDS
         return self._keys
 
-    def _free(self, keys: list[str]) -> list[str]:
-        """Those of the shadows that may be asked more, first those that are asked least."""
-        with self._lock:
-            asked = {key: self._asking.get(key, 0) for key in keys}
-        return sorted((key for key in keys if asked[key] < CALLS_AT_A_TIME), key=lambda key: asked[key])
+    def _places(self, keys: Sequence[str]) -> dict[str, int]:
+        """How many questions may be taken for each of the shadows, those left out for which none may."""
+        places = {key: MOST_TAKEN - self._lines[key].length for key in keys}
+        return {key: free for key, free in places.items() if free > 0}
 
-    def _take(self, keys: list[str]) -> float:
-        """Take a question for one of these shadows, and have it asked. Returns the pause until the next."""
-        if not keys:
-            return LOOK_SECONDS
-        taken = shadow_queue.take_any(self._redis, settings().redis_prefix, keys, LOOK_SECONDS)
-        if taken is not None:
-            key, question = taken
-            with self._lock:
-                self._asking[key] = self._asking.get(key, 0) + 1
-            # A process that is stopped does not wait for it.
-            threading.Thread(target=self._ask_all, args=(key, question), name="shadow", daemon=True).start()
+    def _take(self, places: dict[str, int]) -> float:
+        """Take questions for these shadows, and have them asked. Returns the pause until the next."""
+        if not places:
+            return GATHER_SECONDS if self._keys else LOOK_SECONDS
+        prefix = settings().redis_prefix
+        first = shadow_queue.wait(self._redis, prefix, places, LOOK_SECONDS)
+        if first is None:
+            return 0.0
+        self._stopped.wait(GATHER_SECONDS)
+        places[first[0]] -= 1
+        more = shadow_queue.take(self._redis, prefix, {key: free for key, free in places.items() if free > 0})
+        self._put([first, *more])
         return 0.0
 
-    def _ask_all(self, key: str, first: Question) -> None:
-        """Ask one shadow this question, and then those that wait for it."""
-        question: Question | None = first
+    def _put(self, taken: Sequence[tuple[str, Question]]) -> None:
+        """Read what these questions are about, and let their shadows be asked."""
+        known = [(key, question) for key, question in taken if question[1] in PLUGIN_TYPE]
+        wanted = list(dict.fromkeys((job_id, Stage(stage)) for _, (job_id, stage, _) in known))
         try:
-            while question is not None:
-                self._ask(key, *question)
-                question = None if self._stopped.is_set() else self._next(key)
-        finally:
-            with self._lock:
-                self._asking[key] -= 1
+            stages = _read(wanted)
+        except PipelineError as error:
+            for key, _ in known:
+                _drop(key)
+            log.info(f"{len(known)} questions of shadows are not asked", error=error.message)
+            return
+        for key, (job_id, stage, shadow_of) in known:
+            if decided := stages.get((job_id, Stage(stage))):
+                self._lines[key].put((key, decided, shadow_of))
 
-    def _next(self, key: str) -> Question | None:
-        try:
-            return shadow_queue.take(self._redis, settings().redis_prefix, key)
-        except RedisError:
-            return None
-
-    def _ask(self, key: str, job_id: str, stage: str, shadow_of: str, group: str) -> None:
+    def _ask(self, key: str, decided: DecidedStage, shadow_of: str) -> None:
         structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(job_id=job_id, stage=stage, shadow=key)
+        structlog.contextvars.bind_contextvars(job_id=decided.job_id, stage=decided.stage, shadow=key)
         try:
-            decided = self._stages.read(job_id, stage, group)
-            if decided and (answer := shadow_answers.ask(decided, key, shadow_of)):
+            if answer := shadow_answers.ask(decided, key, shadow_of):
                 self._answers.put(answer)
         except PipelineError as error:
-            totals().count(Metric.SHADOWS_DROPPED, (key,))
+            _drop(key)
             log.info("shadow not asked", error=error.message)
         except Exception:
-            totals().count(Metric.SHADOWS_DROPPED, (key,))
+            _drop(key)
             log.exception("shadow not asked: unexpected error")
 
 
-class StageReader:
-    """Reads what shadows are asked about stages of jobs: once for questions that were put together. Threads share it."""
+class ShadowLine:
+    """What one shadow is still to be asked by this process, in a few threads that end when nothing is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Callable[[str, DecidedStage, str], None]) -> None:
+        self._ask = ask
+        self._waiting: deque[tuple[str, DecidedStage, str]] = deque()
+        self._asking = 0
         self._lock = threading.Lock()
-        self._read: OrderedDict[tuple[str, str, str], DecidedStage | None] = OrderedDict()
 
-    def read(self, job_id: str, stage: str, group: str) -> DecidedStage | None:
-        """As `shadow_answers.read`. Raises Unavailable."""
-        key = (job_id, stage, group)
+    @property
+    def length(self) -> int:
+        """How many questions wait or are being asked."""
+        return len(self._waiting) + self._asking
+
+    def put(self, question: tuple[str, DecidedStage, str]) -> None:
+        """Have the shadow asked this: its key, the stage, and the key of the plugin that it is to replace."""
         with self._lock:
-            if key not in self._read:
-                with transaction() as session:
-                    self._read[key] = shadow_answers.read(session, job_id, Stage(stage))
-                if len(self._read) > MOST_STAGES:
-                    self._read.popitem(last=False)
-            return self._read[key]
+            self._waiting.append(question)
+            if self._asking == CALLS_AT_A_TIME:
+                return
+            self._asking += 1
+        # A process that is stopped does not wait for it.
+        threading.Thread(target=self._ask_all, name="shadow", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask nothing more of what waits."""
+        self._waiting.clear()
+
+    def _ask_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._asking -= 1
+                    return
+                question = self._waiting.popleft()
+            self._ask(*question)
+
+
+def _read(stages: Sequence[tuple[str, Stage]]) -> dict[tuple[str, Stage], DecidedStage]:
+    """As `shadow_answers.read`; without those that cannot be read. Raises Unavailable."""
+    try:
+        with transaction() as session:
+            return shadow_answers.read(session, stages)
+    except PipelineError:
+        raise
+    except Exception:
+        if len(stages) == 1:
+            log.exception("shadows not asked: unexpected error", job_id=stages[0][0], stage=stages[0][1])
+            return {}
+        # One that cannot be read costs no other.
+        return {key: decided for stage in stages for key, decided in _read([stage]).items()}
 
 
 class AnswerWriter:
@@ -189,11 +223,12 @@ def _write(answers: Sequence[Answer]) -> None:
         with transaction() as session:
             shadow_answers.write(session, answers)
     except PipelineError as error:
-        _drop(answers)
+        for answer in answers:
+            _drop(answer.given.plugin_key)
         log.warning(f"{len(answers)} answers of shadows are not stored", error=error.message)
     except Exception:
         if len(answers) == 1:
-            _drop(answers)
+            _drop(answers[0].given.plugin_key)
             log.exception("a shadow's answer is not stored: unexpected error")
         else:
             # One that PostgreSQL refuses costs no other.
@@ -201,6 +236,5 @@ def _write(answers: Sequence[Answer]) -> None:
                 _write([answer])
 
 
-def _drop(answers: Sequence[Answer]) -> None:
-    for answer in answers:
-        totals().count(Metric.SHADOWS_DROPPED, (answer.given.plugin_key,))
+def _drop(key: str) -> None:
+    totals().count(Metric.SHADOWS_DROPPED, (key,))

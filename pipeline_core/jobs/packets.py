@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipeline_core.database.models import Job, JobDocument
 from pipeline_core.errors import NotFound, WrongParameter
 from pipeline_core.jobs import blame, trail_rows
 from pipeline_core.jobs.queries import visible
+from pipeline_core.jobs.trail_rows import Calls
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailEntry
 from pipeline_core.taskset import document
@@ -37,31 +38,60 @@ class Sent:
         return {"factors": self.factors, "header": masked(self.header), "job": masked(self.job)}
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is stored of a job, from which its packets are built. `calls` are the plugin calls of the stages that were read."""
+
+    id: str
+    kind: str
+    namespace: str
+    request_id: str
+    header: Mapping[str, Any]
+    submitted: Mapping[str, Any]
+    factors: Mapping[str, Any]
+    calls: Mapping[Stage, Calls]
+
+    def calls_of(self, stage: Stage) -> Sequence[TrailEntry]:
+        """The plugin calls of one of these stages, the oldest first."""
+        return tuple(self.calls[stage].values())
+
+
 def packet(session: Session, job_id: str, stage: Stage, actor: Actor) -> dict[str, Any]:
     """What the plugins of the stage are sent for this job; values of variables whose names look secret are masked.
 
     Raises NotFound for a job that is not there, or that has not come so far.
     """
-    job = visible(session, job_id, actor, Job.kind, Job.namespace)
-    return sent(session, job_id, job.kind, job.namespace, stage, blame.positions(session)).shown()
+    visible(session, job_id, actor)
+    return sent(recorded(session, [job_id], [stage])[job_id], stage, blame.positions(session)).shown()
 
 
-def sent(session: Session, job_id: str, kind: str, namespace: str, stage: Stage, order: Mapping[str, int]) -> Sent:
+def recorded(session: Session, job_ids: Collection[str], stages: Collection[Stage]) -> dict[str, Recorded]:
+    """What packets of these stages are built from, by the IDs of the jobs; of those that there are."""
+    read = {*stages, Stage.TRANSLATE, *([Stage.DECORATE] if Stage.BIND in stages else [])}
+    calls = trail_rows.read_all(session, job_ids, read)
+    columns = (Job.kind, Job.namespace, Job.request_id, JobDocument.header, JobDocument.submitted, JobDocument.factors)
+    query = select(Job.id, *columns).join(JobDocument, JobDocument.job_id == Job.id).where(Job.id.in_(job_ids))
+    return {
+        row["id"]: Recorded(**row, calls={stage: calls[row["id"], stage] for stage in read})
+        for row in session.execute(query).mappings()
+    }
+
+
+def sent(job: Recorded, stage: Stage, order: Mapping[str, int]) -> Sent:
     """What the plugins of the stage are sent for this job; `order` are the `blame.positions` of plugins.
 
     Raises NotFound for a job that has not come so far, and for the translators of a TaskSet.
     """
-    documents = session.scalars(select(JobDocument).where(JobDocument.job_id == job_id)).one()
     early = stage in (Stage.TRANSLATE, Stage.FACTORS)
-    job: Mapping[str, Any] = documents.submitted
-    if stage is Stage.TRANSLATE and kind == document.KIND:
-        raise NotFound(f'Job "{job_id}" was submitted as a TaskSet: the plugins of this stage were sent nothing.')
+    body = job.submitted
+    if stage is Stage.TRANSLATE and job.kind == document.KIND:
+        raise NotFound(f'Job "{job.id}" was submitted as a TaskSet: the plugins of this stage were sent nothing.')
     if stage is not Stage.TRANSLATE:
-        calls = () if kind == document.KIND else trail_rows.read(session, job_id, Stage.TRANSLATE)
-        job = translated(job, kind, namespace, job_id, blame.answers(calls, order))
+        translations = blame.answers(job.calls_of(Stage.TRANSLATE), order)
+        body = translated(body, job.kind, job.namespace, job.id, translations)
         if stage is Stage.BIND:
-            job = _decorated(job, job_id, blame.answers(trail_rows.read(session, job_id, Stage.DECORATE), order))
-    return Sent({} if early else documents.factors, documents.header, job)
+            body = _decorated(body, job.id, blame.answers(job.calls_of(Stage.DECORATE), order))
+    return Sent({} if early else job.factors, job.header, body)
 
 
 def translated(

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import jsonpatch
-from sqlalchemy import Row, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import Job, TrailRow
 from pipeline_core.errors import NotFound
-from pipeline_core.jobs import blame, packets, queries, trail_rows
-from pipeline_core.jobs.packets import Sent
+from pipeline_core.jobs import blame, packets, queries
+from pipeline_core.jobs.packets import Recorded, Sent
 from pipeline_core.jobs.queries import JobFilter
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailEntry, TrailOutcome
@@ -48,7 +48,7 @@ def page(
     `plugin_key` leaves only what this plugin decided. Values of variables whose names look secret are masked.
     """
     decided = exists().where(TrailRow.job_id == Job.id, *_conditions(stage, plugin_key))
-    columns: tuple[Any, ...] = (Job.id, Job.kind, Job.namespace, decided.label("decided"))
+    columns: tuple[Any, ...] = (Job.id, decided.label("decided"))
     query = queries.matching(select(*columns), chosen, actor)
     if cursor is not None:
         query = query.where(Job.id < cursor)
@@ -59,7 +59,8 @@ def page(
     for row in rows:
         if not row.decided:
             continue
-        job = _job(session, row, stage, plugin_key, order)
+        (recorded,) = packets.recorded(session, [row.id], [stage]).values()
+        job = _job(recorded, stage, plugin_key, order)
         found.append(job)
         size += len(to_json(job))
         if len(found) == MOST_JOBS or size > MOST_BYTES:
@@ -72,12 +73,11 @@ def _conditions(stage: Stage, plugin_key: str) -> list[Any]:
     return [*conditions, TrailRow.plugin_key == plugin_key] if plugin_key else conditions
 
 
-def _job(session: Session, job: Row[Any], stage: Stage, plugin_key: str, order: Mapping[str, int]) -> dict[str, Any]:
+def _job(job: Recorded, stage: Stage, plugin_key: str, order: Mapping[str, int]) -> dict[str, Any]:
     shown: dict[str, Any] = {"jobID": job.id, "namespace": job.namespace, "packet": None, "answers": [], "problem": ""}
     try:
-        sent = packets.sent(session, job.id, job.kind, job.namespace, stage, order)
-        calls = trail_rows.read(session, job.id, stage)
-        answers = [_answer(sent, stage, call) for call in last_decisions(calls, plugin_key)]
+        sent = packets.sent(job, stage, order)
+        answers = [_answer(sent, stage, call) for call in last_decisions(job.calls_of(stage), plugin_key)]
     except (NotFound, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         return {**shown, "problem": str(error)}
     return {**shown, "packet": sent.shown(), "answers": answers}

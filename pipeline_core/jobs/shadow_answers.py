@@ -1,8 +1,9 @@
-"""The answers of shadows: what one is asked about a stored job, and the rows of what it answered."""
+"""The answers of shadows: what they are asked about stored jobs, and the rows of what they answered."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from pipeline_core.database.models import Job, ShadowAnswer, table
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
-from pipeline_core.jobs import blame, packets, trail_rows
+from pipeline_core.jobs import blame, packets
+from pipeline_core.jobs.trail_rows import Calls
 from pipeline_core.plugins.packet import Packet
 from pipeline_core.stages import shadows
 from pipeline_core.stages.names import Stage
@@ -27,15 +29,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecidedStage:
-    """What shadows are asked about a stage of a job, and what was decided there: the plugin calls by the IDs of their rows."""
+    """What shadows are asked about a stage of a job, and what was decided there. `answered` are the keys of shadows whose answers
+    are stored already."""
 
     job_id: str
     stage: Stage
     namespace: str
     request_id: str
     packet: Packet
-    calls: Mapping[int, TrailEntry]
-    answered: frozenset[str]
+    calls: Calls
+    answered: Collection[str]
     plugins: Snapshot
 
 
@@ -51,27 +54,38 @@ class Answer:
     given: TrailEntry
 
 
-def read(session: Session, job_id: str, stage: Stage) -> DecidedStage | None:
-    """What shadows are asked about a stage of a job; None when the job is gone, or its packet cannot be built again."""
-    job = session.execute(select(Job.kind, Job.namespace, Job.request_id).where(Job.id == job_id)).one_or_none()
-    if job is None:
-        return None
-    try:
-        sent = packets.sent(session, job_id, job.kind, job.namespace, stage, blame.positions(session))
-    except (NotFound, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-        log.info("shadows not asked: the packet cannot be built again", error=str(error))
-        return None
-    answered = select(ShadowAnswer.plugin_key).where(ShadowAnswer.job_id == job_id, ShadowAnswer.stage == stage)
-    return DecidedStage(
-        job_id=job_id,
-        stage=stage,
-        namespace=job.namespace,
-        request_id=job.request_id,
-        packet=Packet(sent.factors, sent.header, sent.job),
-        calls=trail_rows.read_by_id(session, job_id, stage),
-        answered=frozenset(session.scalars(answered)),
-        plugins=snapshot.current(session),
-    )
+def read(session: Session, stages: Collection[tuple[str, Stage]]) -> dict[tuple[str, Stage], DecidedStage]:
+    """What shadows are asked about these stages of jobs, by a few statements for all of them. Jobs that are gone are left out,
+    and those whose packet cannot be built again."""
+    ids = {job_id for job_id, _ in stages}
+    jobs = packets.recorded(session, ids, {stage for _, stage in stages})
+    order, plugins = blame.positions(session), snapshot.current(session)
+    answered = defaultdict(set)
+    rows = select(ShadowAnswer.job_id, ShadowAnswer.stage, ShadowAnswer.plugin_key).where(ShadowAnswer.job_id.in_(ids))
+    for job_id, stage, plugin_key in session.execute(rows):
+        answered[job_id, Stage(stage)].add(plugin_key)
+    found = {}
+    for job_id, stage in stages:
+        if (job := jobs.get(job_id)) is None:
+            continue
+        try:
+            sent = packets.sent(job, stage, order)
+        except (NotFound, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            log.info(
+                "shadows not asked: the packet cannot be built again", job_id=job_id, stage=stage, error=str(error)
+            )
+            continue
+        found[job_id, stage] = DecidedStage(
+            job_id=job_id,
+            stage=stage,
+            namespace=job.namespace,
+            request_id=job.request_id,
+            packet=Packet(sent.factors, sent.header, sent.job),
+            calls=job.calls[stage],
+            answered=answered[job_id, stage],
+            plugins=plugins,
+        )
+    return found
 
 
 def ask(decided: DecidedStage, plugin_key: str, shadow_of: str) -> Answer | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,16 +23,26 @@ _TRAIL = table(TrailRow)
 _INSERT = insert(_TRAIL)
 
 
+Calls = dict[int, TrailEntry]
+"""Plugin calls by the IDs of their rows, the oldest first."""
+
+
 def read(session: Session, job_id: str, stage: Stage) -> tuple[TrailEntry, ...]:
     """The plugin calls of this stage of the job so far, oldest first."""
-    return tuple(read_by_id(session, job_id, stage).values())
+    return tuple(read_all(session, [job_id], [stage])[job_id, stage].values())
 
 
-def read_by_id(session: Session, job_id: str, stage: Stage) -> dict[int, TrailEntry]:
-    """The same by the IDs of their rows."""
-    query = select(_TRAIL.c.id, *(_TRAIL.c[name] for name in TrailEntry.__slots__)).order_by(_TRAIL.c.id)
-    rows = session.execute(query.where(_TRAIL.c.job_id == job_id, _TRAIL.c.stage == str(stage))).mappings()
-    return {row["id"]: _entry({name: row[name] for name in TrailEntry.__slots__}) for row in rows}
+def read_all(
+    session: Session, job_ids: Collection[str], stages: Collection[Stage]
+) -> defaultdict[tuple[str, Stage], Calls]:
+    """The plugin calls of these stages of these jobs so far."""
+    query = select(_TRAIL.c.job_id, _TRAIL.c.stage, _TRAIL.c.id, *(_TRAIL.c[name] for name in TrailEntry.__slots__))
+    of_these = (_TRAIL.c.job_id.in_(job_ids), _TRAIL.c.stage.in_([str(stage) for stage in stages]))
+    found: defaultdict[tuple[str, Stage], Calls] = defaultdict(dict)
+    for row in session.execute(query.where(*of_these).order_by(_TRAIL.c.id)).mappings():
+        entry = _entry({name: row[name] for name in TrailEntry.__slots__})
+        found[row["job_id"], Stage(row["stage"])][row["id"]] = entry
+    return found
 
 
 def as_json(job_id: ColumnElement[str], stage: Stage) -> ScalarSelect[Any]:

@@ -6,6 +6,7 @@ It may be lost: nothing of a job depends on what its shadows answer.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redis import Redis
@@ -19,37 +20,46 @@ KEPT_SECONDS = 24 * 3600
 """After so long without a new question the list of a shadow is deleted."""
 
 _PUT = """
-local dropped = redis.call('LPUSH', KEYS[1], ARGV[1]) - tonumber(ARGV[2])
-redis.call('EXPIRE', KEYS[1], ARGV[3])
-if dropped > 0 then
-  redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
-  redis.call('HINCRBY', KEYS[2], ARGV[4], dropped)
+for i = 2, #KEYS do
+  local dropped = redis.call('LPUSH', KEYS[i], ARGV[2 * i - 1]) - tonumber(ARGV[1])
+  redis.call('EXPIRE', KEYS[i], ARGV[2])
+  if dropped > 0 then
+    redis.call('LTRIM', KEYS[i], 0, ARGV[1] - 1)
+    redis.call('HINCRBY', KEYS[1], ARGV[2 * i], dropped)
+  end
 end
 """
 
-Question = tuple[str, str, str, str]
-"""The job, the stage, the key of the plugin that the shadow is to replace, and an ID of the questions that were put together:
-what they are about may be read once for all of them."""
+Question = tuple[str, str, str]
+"""The job, the stage, and the key of the plugin that the shadow is to replace."""
 
 
-def put(client: Any, prefix: str, plugin_key: str, question: Question) -> None:
-    """Put a question into a shadow's list, by a client or a pipeline of it. Raises RedisError."""
-    keys = [key(prefix, plugin_key), totals_key(prefix, Metric.SHADOWS_DROPPED)]
-    client.eval(_PUT, 2, *keys, json.dumps(question), MOST_WAITING, KEPT_SECONDS, count_field((plugin_key,)))
+def put(client: Redis, prefix: str, questions: Sequence[tuple[str, Question]]) -> None:
+    """Put questions into the lists of these shadows, in one round trip. Raises RedisError."""
+    keys = [totals_key(prefix, Metric.SHADOWS_DROPPED)]
+    arguments: list[str | int] = [MOST_WAITING, KEPT_SECONDS]
+    for plugin_key, question in questions:
+        keys.append(key(prefix, plugin_key))
+        arguments += [json.dumps(question), count_field((plugin_key,))]
+    client.eval(_PUT, len(keys), *keys, *arguments)
 
 
-def take_any(client: Redis, prefix: str, plugin_keys: list[str], seconds: float) -> tuple[str, Question] | None:
-    """The oldest question of the first of these shadows that has one; waits for one so long. Raises RedisError."""
+def wait(client: Redis, prefix: str, plugin_keys: Iterable[str], seconds: float) -> tuple[str, Question] | None:
+    """Take the oldest question of the first of these shadows that has one; waits for one so long. Raises RedisError."""
     by_list = {key(prefix, plugin_key): plugin_key for plugin_key in plugin_keys}
     taken: Any = client.brpop([*by_list], timeout=seconds)
     question = _question(taken[1]) if taken else None
     return (by_list[taken[0]], question) if question else None
 
 
-def take(client: Redis, prefix: str, plugin_key: str) -> Question | None:
-    """The oldest question of this shadow, if there is one. Raises RedisError."""
-    taken: Any = client.rpop(key(prefix, plugin_key))
-    return _question(taken) if taken else None
+def take(client: Redis, prefix: str, numbers: Mapping[str, int]) -> list[tuple[str, Question]]:
+    """Take the oldest questions of these shadows, so many of each at most, in one round trip. Raises RedisError."""
+    pipe = client.pipeline(transaction=False)
+    for plugin_key, number in numbers.items():
+        pipe.rpop(key(prefix, plugin_key), number)
+    taken = zip(numbers, pipe.execute(), strict=True)
+    found = ((plugin_key, _question(text)) for plugin_key, texts in taken for text in texts or ())
+    return [(plugin_key, question) for plugin_key, question in found if question]
 
 
 def key(prefix: str, plugin_key: str) -> str:
@@ -60,7 +70,7 @@ def key(prefix: str, plugin_key: str) -> str:
 def _question(text: str) -> Question | None:
     """None for what no process of the service has put there."""
     try:
-        job_id, stage, shadow_of, group = json.loads(text)
+        job_id, stage, shadow_of = json.loads(text)
     except (ValueError, TypeError):
         return None
-    return str(job_id), str(stage), str(shadow_of), str(group)
+    return str(job_id), str(stage), str(shadow_of)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sqlalchemy import func, select
 
@@ -13,6 +15,7 @@ from pipeline_core.database import transaction
 from pipeline_core.database.models import ShadowAnswer
 from pipeline_core.features import registry
 from pipeline_core.plugins.types import PluginType
+from scripts.benchmarks import cpu
 from scripts.benchmarks.launches import WARM_UP, launching
 from scripts.benchmarks.results import Result, spread
 from scripts.benchmarks.scale import Scale
@@ -30,7 +33,8 @@ def measure(scale: Scale) -> Result:
     with (
         standing() as stand,
         plugin_server(stand, PLUGIN_MILLISECONDS) as url,
-        plugin_server(stand, PLUGIN_MILLISECONDS, name="shadows-plugins") as shadows_url,
+        # It would be on another machine.
+        plugin_server(stand, PLUGIN_MILLISECONDS, name="shadows-plugins", nice=19) as shadows_url,
     ):
         register({"pluginType": GATE, "callAddress": f"{url}/{GATE}"})
         names = [f"shadow-{number}" for number in range(SHADOWS)]
@@ -39,17 +43,17 @@ def measure(scale: Scale) -> Result:
         stand.start_service()
         with launching(stand) as launch:
             _switch(names, True)
-            _launches(launch, WARM_UP)
-            without, with_shadows = [], []
+            Phase(launch).go_on(WARM_UP)
+            without, with_shadows = Phase(launch), Phase(launch)
             each = max(scale.samples // scale.rounds, 1)
             for _ in range(scale.rounds):
                 _switch(names, False)
-                without += _launches(launch, each)
+                without.go_on(each)
                 _switch(names, True)
-                with_shadows += _launches(launch, each)
+                with_shadows.go_on(each)
         with transaction() as session:
             answers = session.scalar(select(func.count()).select_from(ShadowAnswer))
-    value, baseline = statistics.median(with_shadows), statistics.median(without)
+    value, baseline = statistics.median(with_shadows.latencies), statistics.median(without.latencies)
     return Result(
         name=NAME,
         value=value,
@@ -57,20 +61,37 @@ def measure(scale: Scale) -> Result:
         baseline=baseline,
         goal=f"ratio at most {GOAL:g}",
         met=value / baseline <= GOAL,
-        samples=len(with_shadows),
+        samples=len(with_shadows.latencies),
         more={
             "shadows": SHADOWS,
             "answers": answers,
-            "latency_ms": spread(with_shadows),
-            "baseline_latency_ms": spread(without),
+            "latency_ms": spread(with_shadows.latencies),
+            "baseline_latency_ms": spread(without.latencies),
+            "cpu_ms_per_job": with_shadows.cpu_ms(),
+            "baseline_cpu_ms_per_job": without.cpu_ms(),
         },
     )
 
 
-def _launches(launch: Callable[[], float], number: int) -> list[float]:
-    # Each change of the registry is compiled again by each process.
-    launch()
-    return [launch() for _ in range(number)]
+@dataclass
+class Phase:
+    """Launches with the shadows on, or off: how long each took in ms, and the CPU seconds of all processes meanwhile."""
+
+    launch: Callable[[], float]
+    latencies: list[float] = field(default_factory=list)
+    spent: Counter[str] = field(default_factory=Counter)
+
+    def go_on(self, number: int) -> None:
+        """Launch so many more jobs."""
+        # Each change of the registry is compiled again by each process.
+        self.launch()
+        before = cpu.seconds()
+        self.latencies += [self.launch() for _ in range(number)]
+        self.spent.update({name: used - before.get(name, 0.0) for name, used in cpu.seconds().items()})
+
+    def cpu_ms(self) -> dict[str, float]:
+        """The CPU time of a launch, by process."""
+        return cpu.milliseconds_each({}, self.spent, len(self.latencies))
 
 
 def _register_shadow(name: str, address: str) -> None:

@@ -181,10 +181,11 @@ def register(*plugins: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def plugin_server(stand: Stand, milliseconds: float, *, name: str = "plugins") -> Iterator[str]:
+def plugin_server(stand: Stand, milliseconds: float, *, name: str = "plugins", nice: int = 0) -> Iterator[str]:
     """The URL of a server, in a process of its own, with a plugin of each type that takes so long (`plugins`)."""
     with closing(Listener("127.0.0.1", 0)) as listener:
-        argv = [sys.executable, "-m", "scripts.benchmarks.plugins", str(listener.fileno), str(milliseconds)]
+        program = [sys.executable, "-m", "scripts.benchmarks.plugins", str(listener.fileno), str(milliseconds)]
+        argv = ["nice", "-n", str(nice), *program]
         stand.start(
             Service(
                 name=name,

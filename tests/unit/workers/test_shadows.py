@@ -1,4 +1,4 @@
-"""What shadows are asked about is read once for all of them, and their answers are written together."""
+"""Each shadow is asked a few questions at a time, and answers are written together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.runtime import restart
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import TrailEntry, TrailOutcome
+from tests.waiting import HANG_SECONDS, wait_for
 from workers import shadows
-from workers.shadows import AnswerWriter, StageReader
+from workers.shadows import AnswerWriter, ShadowLine
 
 
 @pytest.fixture(autouse=True)
@@ -71,13 +72,51 @@ def test_answers_are_dropped_while_the_database_is_unavailable(monkeypatch: pyte
     assert counts == [(Metric.SHADOWS_DROPPED, "a"), (Metric.SHADOWS_DROPPED, "bad")]
 
 
-def test_a_stage_is_read_once_for_questions_that_were_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[tuple[str, Stage]] = []
-    monkeypatch.setattr(shadow_answers, "read", lambda session, job_id, stage: reads.append((job_id, stage)))
-    reader = StageReader()
-    threads = [threading.Thread(target=reader.read, args=("j0", "gates", group)) for group in "aaaab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert reads == [("j0", Stage.GATES)] * 2
+def test_a_stage_that_cannot_be_read_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(session: Any, stages: Collection[tuple[str, Stage]]) -> dict[tuple[str, Stage], str]:
+        if ("bad", Stage.GATES) in stages:
+            raise ValueError
+        return {stage: stage[0] for stage in stages}
+
+    monkeypatch.setattr(shadow_answers, "read", read)
+    stages = [(job_id, Stage.GATES) for job_id in ("j0", "bad", "j1")]
+    assert list(shadows._read(stages).values()) == ["j0", "j1"]
+
+
+def test_a_shadow_is_asked_a_few_questions_at_a_time_and_each_once() -> None:
+    full, go_on = threading.Semaphore(0), threading.Event()
+    asked: list[str] = []
+
+    def ask(key: str, decided: Any, shadow_of: str) -> None:
+        asked.append(shadow_of)
+        full.release()
+        go_on.wait(HANG_SECONDS)
+
+    line = ShadowLine(ask)
+    questions = [f"q{number}" for number in range(3 * shadows.CALLS_AT_A_TIME)]
+    for question in questions:
+        line.put(("s", None, question))  # type: ignore[arg-type]
+    for _ in range(shadows.CALLS_AT_A_TIME):
+        assert full.acquire(timeout=HANG_SECONDS)
+    assert (len(asked), line.length) == (shadows.CALLS_AT_A_TIME, len(questions))
+    go_on.set()
+    wait_for(lambda: line.length == 0, "all to be asked")
+    assert sorted(asked) == sorted(questions)
+
+
+def test_nothing_more_is_asked_after_the_end() -> None:
+    go_on = threading.Event()
+    asked: list[str] = []
+
+    def ask(key: str, decided: Any, shadow_of: str) -> None:
+        asked.append(shadow_of)
+        go_on.wait(HANG_SECONDS)
+
+    line = ShadowLine(ask)
+    for number in range(2 * shadows.CALLS_AT_A_TIME):
+        line.put(("s", None, str(number)))  # type: ignore[arg-type]
+    wait_for(lambda: len(asked) == shadows.CALLS_AT_A_TIME, "the first ones to be asked")
+    line.stop()
+    go_on.set()
+    wait_for(lambda: line.length == 0, "the calls to end")
+    assert len(asked) == shadows.CALLS_AT_A_TIME
