@@ -49,9 +49,9 @@ MARGIN = 10.0
 """Seconds after a probe's time-out until another may probe: the worker that made it must have died."""
 LEASE_SECONDS = 10.0
 """How long a process's slots are kept for it after it last reported."""
-REPORT_SECONDS = 0.25
-"""How often a process reports outcomes, renews slots, and gives back those that it has not used."""
-KNOWN_SECONDS = 1.0
+REPORT_SECONDS = {Mode.ACTIVE: 0.25, Mode.SHADOW: 1.0}
+"""How often a process reports outcomes, renews slots, and gives back those that it has not used, by the mode of the plugin."""
+KNOWN_SECONDS = {Mode.ACTIVE: 1.0, Mode.SHADOW: 4.0}
 """How long a closed circuit counts as closed without asking."""
 SPARE_PART = 8
 """With its calls a process takes one slot more for each so many of the limit."""
@@ -137,7 +137,7 @@ class _Share:
     """What this process knows and holds of one plugin. `lock` is held during its round trips.
 
     `slots` are kept until `lease_end`, `calls` use them now, and `peak` is how many did at most since the last report. The
-    circuit was closed at `closed_at`, with so many `failures` in a row.
+    circuit counts as closed until `closed_until`, with so many `failures` in a row.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -145,13 +145,13 @@ class _Share:
     lease_end: float = 0.0
     calls: int = 0
     peak: int = 0
-    closed_at: float = float("-inf")
+    closed_until: float = float("-inf")
     failures: int = 0
     ended: list[_Ended] = field(default_factory=list)
 
     def admits(self, now: float) -> bool:
         """Whether one more call needs no round trip."""
-        return self.calls < self.slots and now < self.lease_end and now < self.closed_at + KNOWN_SECONDS
+        return self.calls < self.slots and now < self.lease_end and now < self.closed_until
 
     def needs_report(self, now: float) -> bool:
         """Whether there is something to report, slots to give back, or a lease to renew."""
@@ -179,6 +179,7 @@ class Guard:
     ) -> None:
         self._redis = redis
         self._room, self._metric = _ROOMS[mode], CALL_METRICS[mode]
+        self._report_seconds, self._known_seconds = REPORT_SECONDS[mode], KNOWN_SECONDS[mode]
         self._prefix = prefix
         self._concurrency = concurrency
         self._failures = failures
@@ -311,7 +312,7 @@ class Guard:
                 share.slots, share.lease_end = slots, moment + LEASE_SECONDS
                 return probe
         share.slots, share.lease_end = slots, moment + LEASE_SECONDS
-        share.closed_at, share.failures = moment, number
+        share.closed_until, share.failures = moment + self._known_seconds, number
         return ""
 
     def _leave_call(self, key: str, probe: str, ended: _Ended) -> None:
@@ -344,7 +345,8 @@ class Guard:
             self._pause_redis(error)
             return
         share.slots, share.peak, share.lease_end = slots, share.calls, moment + LEASE_SECONDS
-        share.closed_at, share.failures = float("-inf") if opened else moment, failures
+        share.closed_until = float("-inf") if opened else moment + self._known_seconds
+        share.failures = failures
         if change:
             cause = next((each.cause for each in reversed(ended) if each.cause), "")
             log.warning("plugin circuit changed", plugin=key, circuit=_text(change), cause=cause)
@@ -360,7 +362,7 @@ class Guard:
             self._reporting.start()
 
     def _keep_reporting(self) -> None:
-        while not self._closed.wait(REPORT_SECONDS):
+        while not self._closed.wait(self._report_seconds):
             self._used.wait()
             self._used.clear()
             if self._report_all():

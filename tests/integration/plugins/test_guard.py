@@ -21,6 +21,7 @@ from pipeline_core.plugins.errors import (
     PluginUnavailable,
 )
 from pipeline_core.plugins.guard import AttemptOutcome, Circuit, Guard
+from pipeline_core.plugins.types import Mode
 from pipeline_core.settings import Settings
 from tests.waiting import wait_for
 
@@ -124,7 +125,7 @@ def test_slots_that_are_not_used_are_given_back(make_guard: MakeGuard) -> None:
 def test_while_all_is_well_calls_cost_no_round_trip_and_are_reported_together(
     make_guard: MakeGuard, valkey: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard_module, "KNOWN_SECONDS", LONG)
+    monkeypatch.setitem(guard_module.KNOWN_SECONDS, Mode.ACTIVE, LONG)
     monkeypatch.setattr(guard_module, "LEASE_SECONDS", LONG)
     guard = make_guard(text=True, reporting=False)
     ends(guard)
