@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,32 +30,28 @@ def get(job_id: str) -> Results:
 
     Harmless at any time, for any job. Raises ClusterUnavailable, Unavailable.
     """
-    return get_all([job_id])[job_id]
-
-
-def get_all(job_ids: Collection[str], until: float = math.inf) -> dict[str, Results]:
-    """The same for several jobs. Jobs whose results are not stored are left out, but for the first, when the clock
-    (`time.monotonic`) has reached `until`."""
-    found = _stored(job_ids)
-    asked: set[str] = set()
-    for job_id in job_ids:
-        if job_id in found or (asked and time.monotonic() >= until):
-            continue
-        asked.add(job_id)
-        if collected := collect(job_id):
-            found[job_id] = collected
     # A cleanup may have collected them and cleared the cluster between the first query and the collection.
-    late = _stored(asked - found.keys())
-    return {
-        job_id: found.get(job_id) or late.get(job_id, ()) for job_id in job_ids if job_id in found or job_id in asked
-    }
+    return _stored(job_id) or collect(job_id) or _stored(job_id)
 
 
-def _stored(job_ids: Collection[str]) -> dict[str, Results]:
-    if not job_ids:
-        return {}
+def collect_all(job_ids: Iterable[str], until: float) -> frozenset[str]:
+    """Collect the results of several ended jobs: of the first, and of others until the clock (`time.monotonic`) reaches `until`.
+    Returns the jobs whose results were collected: they are stored now, unless there are none.
+
+    Raises ClusterUnavailable, Unavailable.
+    """
+    collected: set[str] = set()
+    for job_id in job_ids:
+        if collected and time.monotonic() >= until:
+            break
+        collect(job_id)
+        collected.add(job_id)
+    return frozenset(collected)
+
+
+def _stored(job_id: str) -> Results:
     with transaction() as session:
-        return dict(read(session, job_ids))
+        return read(session, [job_id]).get(job_id, ())
 
 
 @again_if_contended

@@ -1,9 +1,11 @@
 """Runs of flows. In the order of reading:
 
 - `state_machine`, which is pure: a run and events give the new run and commands
-- `run_definition`: what a run was started with; `repository`: locks a run, applies events to it and writes what follows
+- `run_definition`: what a run was started with; `repository`: locks a run, applies events to it and writes what follows, by
+  the statement of `written`
 - `creation`: creates runs; `admission`: which waiting runs start
-- `run_signals`: notes that a job of a run has changed, in the transaction of the change
+- `run_signals`: notes that a job of a run has changed, in the transaction of the change; `signalled`: reads a run with
+  its signals
 - `progress`: advances a run by what has become of its jobs; `attempts`: submits and stops the jobs of its tasks, built by
   `taskset`
 - `control`: actions of a person; `queries`: runs for the API; `logs`: the logs of a run

@@ -1,7 +1,8 @@
-"""Processes pending task attempts: submits the job of each, or stops it.
+"""Processes task attempts: submits the job of each, or stops it.
 
 An attempt and its job are written in one transaction, so that no job is submitted twice, even if a worker dies or several
-workers advance the same run.
+workers advance the same run. A job that needs nothing but its own rows is submitted in the transaction that decides on it
+(`prepare_jobs`, `submit_prepared`); other attempts are pending until they are processed one by one (`process_pending`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import structlog
@@ -32,10 +34,10 @@ from pipeline_core.flows.definition.flow import Task
 from pipeline_core.flows.notation.errors import NotationError
 from pipeline_core.flows.runs import repository, run_definition, taskset
 from pipeline_core.flows.runs.run_definition import RunDefinition
-from pipeline_core.flows.runs.state_machine import JobChanged
+from pipeline_core.flows.runs.state_machine import JobChanged, SubmitJob
+from pipeline_core.flows.runs.written import SubmittedJob
 from pipeline_core.flows.states import TaskState, Trigger
 from pipeline_core.jobs import control as jobs
-from pipeline_core.jobs import results
 from pipeline_core.jobs.results import Results
 from pipeline_core.jobs.submission import Submission, store
 from pipeline_core.settings import settings
@@ -174,36 +176,85 @@ def _lock_next(session: Session, run_id: str, deferred: Collection[AttemptKey]) 
     return session.execute(query, {"of_run": run_id}).one_or_none()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedJob:
+    """The job of an attempt, which may be stored. Its TaskSet takes `size` bytes; `ports` are what it leases."""
+
+    key: AttemptKey
+    id: str
+    submission: Submission
+    size: int
+    ports: Sequence[int] = ()
+
+
+def prepare_jobs(
+    session: Session, run: RunDefinition, commands: Iterable[SubmitJob], outputs: Mapping[str, str | None]
+) -> dict[SubmitJob, PreparedJob]:
+    """The jobs of these attempts, without those that need host ports or cannot be submitted. Writes nothing.
+
+    `outputs` are of the tasks, by key, whose end is not written yet.
+    """
+    prepared: dict[SubmitJob, PreparedJob] = {}
+    known = _Outputs(session, run.context.id, outputs)
+    for command in commands:
+        key = AttemptKey(command.task, command.attempt)
+        with suppress(NoFreePorts, *_NOT_SUBMITTABLE):
+            others = sum(job.size for job in prepared.values())
+            prepared[command] = _prepare(session, run, key, known, others, may_lease=False)
+    return prepared
+
+
+def submitted(prepared: Mapping[SubmitJob, PreparedJob]) -> dict[SubmitJob, SubmittedJob]:
+    """What their attempts are written with."""
+    return {command: SubmittedJob(job.id, job.size) for command, job in prepared.items()}
+
+
+def submit_prepared(session: Session, run: RunDefinition, job: PreparedJob) -> None:
+    """Store the job, in the transaction that writes its ID into the attempt."""
+    actor = Actor(name=run.context.runner, request_id=run.request_id)
+    run_id = run.context.id
+    with tracing.root("submit task", run.traceparent, job_id=job.id, run_id=run_id) as span:
+        store(session, job.submission, actor, job_id=job.id, run_id=run_id, traceparent=span.traceparent)
+    lease_ports(session, job.ports, job.id)
+    failpoints.reach(Point.TASK_SUBMITTING, job.key.task)
+
+
 def _submit(session: Session, run_id: str, key: AttemptKey) -> None:
     """Submit the job of a locked attempt. Raises NoFreePorts and _NOT_SUBMITTABLE, before anything is written."""
     run = run_definition.definition(session, run_id)
+    job = _prepare(session, run, key, _Outputs(session, run_id))
+    _mark_done(session, run_id, key, job_id=job.id, size=job.size)
+    submit_prepared(session, run, job)
+
+
+def _prepare(
+    session: Session, run: RunDefinition, key: AttemptKey, outputs: _Outputs, others: int = 0, *, may_lease: bool = True
+) -> PreparedJob:
+    """The job of an attempt; `others` are the bytes of jobs of the run that are not written yet. Raises _NOT_SUBMITTABLE, and
+    NoFreePorts, also if it needs ports and does not `may_lease` any."""
     task = run.flow.tasks[key.task]
     template = run.catalogue.find(task.template)
-    prepared = preparation.prepare(task, template, run.values, _Outputs(session, run_id), run.context.creator, run.site)
+    prepared = preparation.prepare(task, template, run.values, outputs, run.context.creator, run.site)
     count = taskset.ports_to_lease(template, prepared, shared_address=settings().cluster_driver == "local")
-    ports = find_free_ports(session, count)
+    ports = find_free_ports(session, count) if may_lease else ()
     if len(ports) < count:
         raise NoFreePorts
     debug_seconds = settings().debug_seconds if run.trigger is Trigger.DEBUG else None
     document = taskset.build(task, template, prepared, run.context, run.global_values, run.site, ports, debug_seconds)
     size = len(to_json(document).encode("utf-8", "surrogatepass"))
-    _require_room(session, run, key, size)
-    job_id = new_job_id(now())
-    actor = Actor(name=run.context.runner, request_id=run.request_id)
-    with tracing.root("submit task", run.traceparent, job_id=job_id, run_id=run_id) as span:
-        submission = _submission(run, task, document)
-        store(session, submission, actor, job_id=job_id, run_id=run_id, traceparent=span.traceparent)
-    lease_ports(session, ports, job_id)
-    _mark_done(session, run_id, key, job_id=job_id, size=size)
-    failpoints.reach(Point.TASK_SUBMITTING, key.task)
+    _require_room(session, run, key, size, others)
+    return PreparedJob(
+        key=key, id=new_job_id(now()), submission=_submission(run, task, document), size=size, ports=ports
+    )
 
 
-def _require_room(session: Session, run: RunDefinition, key: AttemptKey, size: int) -> None:
-    """Raises NotationError when the jobs of the run's tasks would together take more than PIPELINE_RUN_MAX_BYTES."""
+def _require_room(session: Session, run: RunDefinition, key: AttemptKey, size: int, others: int) -> None:
+    """Raises NotationError when the jobs of the run's tasks would together take more than PIPELINE_RUN_MAX_BYTES; `others` are
+    the bytes of those that are not written yet."""
     limit = settings().run_max_bytes
     if size * len(run.flow.tasks) * key.attempt <= limit:
         return
-    stored = session.scalar(_STORED, {"of_run": run.context.id}) or 0
+    stored = (session.scalar(_STORED, {"of_run": run.context.id}) or 0) + others
     if stored + size > limit:
         raise NotationError(
             f"has a TaskSet of {size} bytes, for which there is no room: the run's other jobs take {stored} bytes, and together "
@@ -279,15 +330,7 @@ class TaskOutput:
     unknown: str = ""
 
 
-def collect_outputs(job_ids: Collection[str], until: float) -> dict[str, TaskOutput]:
-    """The outputs of jobs that have succeeded; not of all when the clock (`time.monotonic`) reaches `until` meanwhile.
-
-    Raises ClusterUnavailable, Unavailable.
-    """
-    return {job_id: _output(found) for job_id, found in results.get_all(job_ids, until).items()}
-
-
-def _output(found: Results) -> TaskOutput:
+def output_of(found: Results) -> TaskOutput:
     """The output of a job with these results: that of the first replica, by role and index, which wrote one."""
     unknown = ""
     for result in found:
@@ -300,12 +343,15 @@ def _output(found: Results) -> TaskOutput:
 
 
 class _Outputs(Mapping[str, str]):
-    """The outputs of the tasks of a run that are done, by task key; each is read from the database when it is needed."""
+    """The outputs of the tasks of a run that are done, by task key; each is read from the database when it is needed, but for
+    those that are `known` and not written yet."""
 
-    def __init__(self, session: Session, run_id: str) -> None:
-        self._session, self._run_id = session, run_id
+    def __init__(self, session: Session, run_id: str, known: Mapping[str, str | None] = MappingProxyType({})) -> None:
+        self._session, self._run_id, self._known = session, run_id, known
 
     def __getitem__(self, key: str) -> str:
+        if key in self._known:
+            return self._known[key] or ""
         found = self._session.execute(_OUTPUT, {"of_run": self._run_id, "of_key": key}).one_or_none()
         if found is None:
             raise KeyError(key)

@@ -8,67 +8,47 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import Any
 
-from sqlalchemy import Row, bindparam, delete, exists, select
+from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import Job, RunRow, RunSignal, TaskAttempt, table
+from pipeline_core.database.models import RunRow, RunSignal, table
 from pipeline_core.database.wakeups import RunDue
-from pipeline_core.flows.runs import attempts, repository, run_definition
+from pipeline_core.flows.runs import attempts, repository, run_definition, signalled
 from pipeline_core.flows.runs.attempts import TaskOutput
 from pipeline_core.flows.runs.repository import JobDetails
 from pipeline_core.flows.runs.run_definition import RunDefinition
+from pipeline_core.flows.runs.signalled import SignalledRun, TaskJob
 from pipeline_core.flows.runs.state_machine import JobChanged
+from pipeline_core.jobs import results
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
 
 BATCH = 20
-"""Pending attempts that are processed before the signals are read again."""
+"""Attempts that are processed before the signals are read again."""
 
-_SIGNAL, _JOB, _ATTEMPT = table(RunSignal), table(Job), table(TaskAttempt)
-_SIGNALS = (
-    select(_SIGNAL.c.id, _SIGNAL.c.job_id, _JOB.c.state)
-    .outerjoin(_JOB, _JOB.c.id == _SIGNAL.c.job_id)
-    .where(_SIGNAL.c.run_id == bindparam("run_id"))
-    .order_by(_SIGNAL.c.id)
-    .limit(500)
-)
-_DELETE_SIGNALS = delete(_SIGNAL).where(_SIGNAL.c.id.in_(bindparam("ids", expanding=True)))
-_TaskJob = Row[Any, Any, Any, Any, Any, Any, Any]
-_TASK_JOBS = (
-    select(
-        _ATTEMPT.c.key,
-        _ATTEMPT.c.attempt,
-        _JOB.c.id,
-        _JOB.c.state,
-        _JOB.c.reason,
-        _JOB.c.started_at,
-        _JOB.c.finished_at,
-    )
-    .join(_JOB, _JOB.c.id == _ATTEMPT.c.job_id)
-    .where(_JOB.c.id.in_(bindparam("job_ids", expanding=True)))
-    .order_by(_JOB.c.finished_at, _ATTEMPT.c.key)
-)
+_SIGNAL = table(RunSignal)
 
 
 def advance(run_id: str, seconds: float = math.inf) -> bool:
     """Advance a run until there is nothing more to do now, or until it has taken so many seconds; whether there may be more.
 
-    A worker that holds the run's lock reads the signals again before it ends, so others need not wait for the lock.
+    A worker that has changed the run reads the signals again before it ends, so others need not wait for it.
     Raises Unavailable, ClusterUnavailable.
     """
     until = time.monotonic() + seconds
-    more = True
-    while (signalled := _apply_signals(run_id, until)) or more:
-        more = attempts.process_pending(run_id, BATCH)
-        if (signalled or more) and time.monotonic() >= until:
+    while run := signalled.read(run_id):
+        applied = bool(run.signals) and _apply_signals(run, until)
+        more = run.pending and attempts.process_pending(run_id, BATCH)
+        if not (applied or more):
+            return False
+        if time.monotonic() >= until:
             return True
     return False
 
@@ -88,62 +68,74 @@ def stale_signals(limit: int) -> list[RunDue]:
         return [RunDue(run_id) for run_id in dict.fromkeys(left)]
 
 
+def _apply_signals(run: SignalledRun, until: float) -> bool:
+    """Apply the states of the jobs with signals to the run, and submit jobs that follow; whether it was done.
+
+    Collecting results may take long, so the run is not locked meanwhile. A job that has succeeded, and whose results there was no
+    time to collect, keeps its signals.
+    """
+    collected: frozenset[str] = frozenset()
+    if run.without_results:
+        collected = results.collect_all(run.without_results, until)
+        # What a cleanup has collected meanwhile is stored, too.
+        read_again = signalled.read(run.columns["id"])
+        if read_again is None:
+            return False
+        run = read_again
+    return _write(run, collected)
+
+
 @again_if_contended
-def _apply_signals(run_id: str, until: float) -> bool:
-    """Apply the present states of the jobs with signals to the run; whether there were any signals."""
-    outputs = _collect_outputs(run_id, until)
-    if outputs is None:
-        return False
+def _write(run: SignalledRun, collected: Collection[str]) -> bool:
+    """Write what the jobs' states change in the run, and store the first jobs that follow; False when another has changed the
+    run, or holds its lock: that one reads the signals once more afterwards."""
+    later = {job_id for job_id in run.without_results if job_id not in collected}
+    applied = [job for job in run.jobs if job.id not in later]
+    moment = now()
     with transaction() as session:
-        run = repository.lock_if_free(session, run_id)
-        if run is None:
-            return False
-        signals = session.execute(_SIGNALS, {"run_id": run_id}).all()
-        if not signals:
-            return False
-        jobs = _task_jobs(session, {signal.job_id for signal in signals})
-        # A job that has succeeded since is applied by the next call, after its output has been collected.
-        later = {job.id for job in jobs if job.state == JobState.SUCCEEDED and job.id not in outputs}
-        applied = [job for job in jobs if job.id not in later]
-        session.execute(_DELETE_SIGNALS, {"ids": [signal.id for signal in signals if signal.job_id not in later]})
-        definition = run_definition.definition(session, run_id)
-        repository.apply_events(
+        outputs = _outputs(session, applied)
+        definition = run_definition.definition(session, run.columns["id"])
+        events = [_event(job, outputs.get(job.id), definition) for job in applied]
+        row = run.row()
+        change = repository.change_of(session, row, events)
+        jobs = {job.key: _details(job, outputs.get(job.id)) for job in applied}
+        known = {key: details.output for key, details in jobs.items() if change.after.tasks[key].state.done}
+        prepared = attempts.prepare_jobs(session, definition, change.to_submit[:BATCH], known)
+        if not repository.write(
             session,
-            run,
-            [_event(job, outputs.get(job.id), definition) for job in applied],
-            now(),
-            jobs={job.key: _details(job, outputs.get(job.id)) for job in applied},
-        )
-        name = definition.flow.name
-        failpoints.reach(Point.RUN_ADVANCING, name)
-    failpoints.reach(Point.RUN_ADVANCED, name)
+            row,
+            change,
+            moment,
+            jobs=jobs,
+            signals=[signal for signal, job_id in run.signals.items() if job_id not in later],
+            submitted=attempts.submitted(prepared),
+        ):
+            return False
+        for job in prepared.values():
+            attempts.submit_prepared(session, definition, job)
+        failpoints.reach(Point.RUN_ADVANCING, definition.flow.name)
+    failpoints.reach(Point.RUN_ADVANCED, definition.flow.name)
+    for job in prepared.values():
+        failpoints.reach(Point.TASK_SUBMITTED, job.key.task)
     return True
 
 
-def _collect_outputs(run_id: str, until: float) -> dict[str, TaskOutput] | None:
-    """The outputs of the jobs with signals that have succeeded, as far as there is time; None when there are no signals.
-
-    Collecting may take long, so the run is not locked meanwhile.
-    """
-    with transaction() as session:
-        signals = session.execute(_SIGNALS, {"run_id": run_id}).all()
-    succeeded = dict.fromkeys(signal.job_id for signal in signals if signal.state == JobState.SUCCEEDED)
-    return attempts.collect_outputs(succeeded, until) if signals else None
+def _outputs(session: Session, jobs: Iterable[TaskJob]) -> dict[str, TaskOutput]:
+    """The outputs of those jobs that have succeeded."""
+    stored = [job.id for job in jobs if job.has_results]
+    found = results.read(session, stored) if stored else {}
+    return {job.id: attempts.output_of(found.get(job.id, ())) for job in jobs if job.state is JobState.SUCCEEDED}
 
 
-def _task_jobs(session: Session, job_ids: Collection[str]) -> Sequence[_TaskJob]:
-    return session.execute(_TASK_JOBS, {"job_ids": list(job_ids)}).all()
-
-
-def _event(job: _TaskJob, output: TaskOutput | None, run: RunDefinition) -> JobChanged:
+def _event(job: TaskJob, output: TaskOutput | None, run: RunDefinition) -> JobChanged:
     """What the job's state means for its task: failed, too, if its output is not valid, or is unknown and read by others."""
     problem = output.problem if output else ""
     if output and output.unknown and (readers := run.readers_of(job.key)):
         problem = f"its output is read by {', '.join(readers)} and could not be collected: {output.unknown}"
     if problem:
         return JobChanged(job.key, job.attempt, JobState.FAILED, problem, non_retryable=True)
-    return JobChanged(job.key, job.attempt, JobState(job.state), job.reason)
+    return JobChanged(job.key, job.attempt, job.state, job.reason)
 
 
-def _details(job: _TaskJob, output: TaskOutput | None) -> JobDetails:
+def _details(job: TaskJob, output: TaskOutput | None) -> JobDetails:
     return JobDetails(started_at=job.started_at, finished_at=job.finished_at, output=output.text if output else None)

@@ -1,31 +1,33 @@
 """The repository of runs: lock a run, read it as the engine's `Run`, apply events, and write back what has changed.
 
 Every change of a run is made here, while its row is locked. The engine's commands are written in the same transaction, as
-pending attempts, and so are the alerts.
+pending attempts, and so are the alerts. `written.py` has the statement.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_, update
+from sqlalchemy import bindparam, insert, select
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
 
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import rfc3339
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import FeedChange, FeedKind, RunRow, TaskAttempt, TaskRunRow, table
-from pipeline_core.errors import NotFound
+from pipeline_core.database.models import FeedChange, FeedKind, RunRow, TaskRunRow, table
+from pipeline_core.errors import Contended, NotFound
 from pipeline_core.flows.definition.cache import FlowCache
 from pipeline_core.flows.definition.flow import Flow
-from pipeline_core.flows.runs import run_definition, state_machine
-from pipeline_core.flows.runs.state_machine import Run, RunCommand, RunEvent, StopJob, SubmitJob, TaskRun
+from pipeline_core.flows.runs import run_definition, state_machine, written
+from pipeline_core.flows.runs.state_machine import Run, RunCommand, RunEvent, SubmitJob, TaskRun
+from pipeline_core.flows.runs.written import SubmittedJob
 from pipeline_core.flows.states import RunState, TaskState
 from pipeline_core.hooks import deliveries
 from pipeline_core.runtime import part
@@ -33,29 +35,11 @@ from pipeline_core.settings import settings
 from pipeline_core.validation.texts import shown
 
 _RUN = select(RunRow).where(RunRow.id == bindparam("run_id"))
-_LOCKED = _RUN.with_for_update(key_share=True)
-_IF_FREE = _RUN.with_for_update(key_share=True, skip_locked=True)
+_LOCKED = _RUN.with_for_update(key_share=True).execution_options(populate_existing=True)
 _TASK = table(TaskRunRow)
-_ATTEMPT = table(TaskAttempt)
 _TASKS = select(
     _TASK.c.key, _TASK.c.state, _TASK.c.attempt, _TASK.c.active, _TASK.c.retries_left, _TASK.c.reason
 ).order_by(_TASK.c.position)
-_WRITE: TextClause = text(
-    "UPDATE task_runs SET state = new.state, attempt = new.attempt, active = new.active, retries_left = new.retries_left,"
-    " reason = new.reason, output = new.output,"
-    " started_at = CASE WHEN new.fresh THEN new.started_at ELSE coalesce(new.started_at, task_runs.started_at) END,"
-    " finished_at = new.finished_at"
-    " FROM unnest(CAST(:key AS text[]), CAST(:state AS text[]), CAST(:attempt AS integer[]),"
-    " CAST(:active AS boolean[]), CAST(:retries_left AS integer[]), CAST(:reason AS text[]), CAST(:output AS text[]),"
-    " CAST(:started_at AS timestamptz[]), CAST(:finished_at AS timestamptz[]), CAST(:fresh AS boolean[]))"
-    " AS new (key, state, attempt, active, retries_left, reason, output, started_at, finished_at, fresh)"
-    " WHERE task_runs.run_id = :run_id AND task_runs.key = new.key"
-)
-_INSERT_ATTEMPTS: TextClause = text(
-    "INSERT INTO task_attempts (run_id, key, attempt, stop, pending, due_at, bytes)"
-    " SELECT :run_id, key, attempt, false, true, :due_at, 0"
-    " FROM unnest(CAST(:keys AS text[]), CAST(:attempts AS integer[])) AS new (key, attempt)"
-)
 _INSERT_FEED = insert(table(FeedChange))
 MAX_FEED_TASKS = 100
 """How many of the tasks that have changed together an entry of the feed names."""
@@ -83,18 +67,13 @@ class JobDetails:
 def lock(session: Session, run_id: str) -> RunRow:
     """The run, locked until the transaction's end. Raises NotFound.
 
-    A wake-up follows the commit, for a worker that could not lock the run meanwhile (`lock_if_free`).
+    A wake-up follows the commit, for a worker that could not write the run meanwhile (`write`).
     """
     wakeups.after_commit(session, wakeups.RunDue(run_id))
     run = session.scalar(_LOCKED, {"run_id": run_id})
     if run is None:
         raise NotFound(f"There is no run {shown(run_id)}.")
     return run
-
-
-def lock_if_free(session: Session, run_id: str) -> RunRow | None:
-    """The run, locked; None when another transaction holds the lock, or there is no such run."""
-    return session.scalar(_IF_FREE, {"run_id": run_id})
 
 
 def lock_visible(session: Session, run_id: str, actor: Actor) -> RunRow:
@@ -124,54 +103,126 @@ def read(session: Session, run: RunRow) -> Run:
     )
 
 
-def apply_events(
-    session: Session,
-    run: RunRow,
-    events: Sequence[RunEvent],
-    moment: datetime,
-    *,
-    jobs: Mapping[str, JobDetails] | None = None,
-) -> bool:
-    """Apply events to a locked run, and write what follows from them; whether anything has changed.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunChange:
+    """A run before and after some events, and the commands that follow."""
 
-    `jobs` are the details of the jobs that the events are about, by task key.
-    """
+    before: Run
+    after: Run
+    commands: tuple[RunCommand, ...]
+
+    @property
+    def to_submit(self) -> list[SubmitJob]:
+        """The jobs that are to be submitted."""
+        return [command for command in self.commands if isinstance(command, SubmitJob)]
+
+
+def change_of(session: Session, run: RunRow, events: Sequence[RunEvent]) -> RunChange:
+    """What events change in a run."""
     before = read(session, run)
     after, commands = state_machine.advance(before, *events)
-    if after is before:
+    return RunChange(before=before, after=after, commands=commands)
+
+
+def apply_events(session: Session, run: RunRow, events: Sequence[RunEvent], moment: datetime) -> bool:
+    """Apply events to a locked run, and write what follows from them; whether anything has changed.
+
+    Raises Contended when the run is not as it was when it was locked.
+    """
+    change = change_of(session, run, events)
+    if change.after is change.before:
         return False
-    changed = _write_tasks(session, run, before, after, jobs or {}, moment)
-    _write_attempts(session, run, commands, moment)
+    if not write(session, run, change, moment):
+        raise Contended(retry_after=1)
+    return True
+
+
+def write(
+    session: Session,
+    run: RunRow,
+    change: RunChange,
+    moment: datetime,
+    *,
+    jobs: Mapping[str, JobDetails] = MappingProxyType({}),
+    signals: Sequence[int] = (),
+    submitted: Mapping[SubmitJob, SubmittedJob] = MappingProxyType({}),
+) -> bool:
+    """Write the change of a run, and delete the signals with these IDs, which it comes from.
+
+    `jobs` are the details of the jobs that the events were about, by task key; `submitted` are the jobs that the caller stores in
+    this transaction, so that their attempts are not pending. Returns False, and writes nothing, when another transaction holds
+    the run's lock, or has changed it or deleted a signal since `run` was read.
+    """
+    before, after = change.before, change.after
+    changed = {
+        key: task for key, task in after.tasks.items() if task is not before.tasks[key] and task != before.tasks[key]
+    }
+    previous, columns = RunState(run.state), _columns(run, after.state, after.reason, "", moment)
     # Random, so that the entry of a transaction that does not commit is never found in the cache.
-    run.tasks_version = secrets.token_hex(8)
-    _cache().put(run.id, (run.tasks_version, after), len(after.tasks))
-    change_state(session, run, after.state, moment, reason=after.reason, changed=changed)
+    version = secrets.token_hex(8)
+    feed = None
+    if _shows(run, after.state, after.reason, "", changed):
+        flow = run_definition.definition(session, run.id).flow
+        feed = feed_change(run, flow, after.state, moment, after.reason, previous=previous, changed=changed)
+    tasks = [_row(key, before.tasks[key], task, jobs.get(key, JobDetails()), moment) for key, task in changed.items()]
+    if not written.write(
+        session,
+        run.id,
+        known_version=run.tasks_version,
+        columns={**columns, "tasks_version": version},
+        tasks=tasks,
+        commands=change.commands,
+        submitted=submitted,
+        signals=signals,
+        feed=feed,
+        moment=moment,
+    ):
+        return False
+    _cache().put(run.id, (version, after), len(after.tasks))
+    for name, value in {**columns, "tasks_version": version}.items():
+        set_committed_value(run, name, value)
+    _follow_up(session, run, previous, moment)
     return True
 
 
 def change_state(
-    session: Session,
-    run: RunRow,
-    state: RunState,
-    moment: datetime,
-    *,
-    reason: str,
-    blocked_by: str = "",
-    changed: Mapping[str, TaskRun] = MappingProxyType({}),
+    session: Session, run: RunRow, state: RunState, moment: datetime, *, reason: str, blocked_by: str = ""
 ) -> None:
-    """Write the state of a locked run: the only place where it changes. When it has ended, waiting runs may start, and so may one
-    that waits again. The feed is given it with the tasks that have `changed`, by key."""
+    """Write the state of a locked run, none of whose tasks changes. When it has ended, waiting runs may start, and so may one
+    that waits again."""
     previous = RunState(run.state)
-    if changed or (state, reason, blocked_by) != (previous, run.reason, run.blocked_by):
+    if _shows(run, state, reason, blocked_by):
         flow = run_definition.definition(session, run.id).flow
-        session.execute(_INSERT_FEED, feed_change(run, flow, state, moment, reason, previous=previous, changed=changed))
-    run.reason, run.blocked_by = reason, blocked_by
+        session.execute(_INSERT_FEED, feed_change(run, flow, state, moment, reason, previous=previous))
+    for name, value in _columns(run, state, reason, blocked_by, moment).items():
+        setattr(run, name, value)
+    _follow_up(session, run, previous, moment)
+
+
+def _shows(
+    run: RunRow, state: RunState, reason: str, blocked_by: str, changed: Mapping[str, TaskRun] = MappingProxyType({})
+) -> bool:
+    """Whether the feed gets an entry."""
+    return bool(changed) or (state, reason, blocked_by) != (run.state, run.reason, run.blocked_by)
+
+
+def _columns(run: RunRow, state: RunState, reason: str, blocked_by: str, moment: datetime) -> dict[str, Any]:
+    """The columns of a run that comes to this state."""
+    is_new = state != run.state
+    begins = is_new and state in _STARTED and run.started_at is None
+    return {
+        "state": state,
+        "reason": reason,
+        "blocked_by": blocked_by,
+        "started_at": moment if begins else run.started_at,
+        "finished_at": (moment if state.final else None) if is_new else run.finished_at,
+    }
+
+
+def _follow_up(session: Session, run: RunRow, previous: RunState, moment: datetime) -> None:
+    state = RunState(run.state)
     if state is previous:
         return
-    run.state = state
-    run.finished_at = moment if state.final else None
-    if state in _STARTED and run.started_at is None:
-        run.started_at = moment
     record_alert(session, run, run_definition.definition(session, run.id).flow, moment)
     if state.final or state is RunState.WAITING:
         wakeups.after_commit(session, wakeups.FlowDue(run.flow_id))
@@ -242,20 +293,6 @@ def alert_body(run: RunRow, flow: Flow, public_url: str) -> dict[str, Any]:
     }
 
 
-def _write_tasks(
-    session: Session, run: RunRow, before: Run, after: Run, jobs: Mapping[str, JobDetails], moment: datetime
-) -> dict[str, TaskRun]:
-    """Write the tasks that have changed. Returns them by key."""
-    changed = {
-        key: task for key, task in after.tasks.items() if task is not before.tasks[key] and task != before.tasks[key]
-    }
-    rows = [_row(key, before.tasks[key], task, jobs.get(key, JobDetails()), moment) for key, task in changed.items()]
-    if rows:
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        session.execute(_WRITE, {"run_id": run.id, **columns})
-    return changed
-
-
 def _row(key: str, before: TaskRun, after: TaskRun, job: JobDetails, moment: datetime) -> dict[str, Any]:
     fresh = after.attempt != before.attempt or (after.state is TaskState.WAITING and not after.active)
     own = JobDetails() if fresh else job
@@ -271,24 +308,3 @@ def _row(key: str, before: TaskRun, after: TaskRun, job: JobDetails, moment: dat
         "finished_at": None if after.state in _NOT_ENDED else own.finished_at or moment,
         "fresh": fresh,
     }
-
-
-def _write_attempts(session: Session, run: RunRow, commands: Iterable[RunCommand], moment: datetime) -> None:
-    due = moment + timedelta(seconds=settings().wake_after_seconds)
-    submitted = [command for command in commands if isinstance(command, SubmitJob)]
-    stopped = [command for command in commands if isinstance(command, StopJob)]
-    if submitted:
-        session.execute(
-            _INSERT_ATTEMPTS,
-            {
-                "run_id": run.id,
-                "due_at": due,
-                "keys": [command.task for command in submitted],
-                "attempts": [command.attempt for command in submitted],
-            },
-        )
-    if stopped:
-        own = tuple_(_ATTEMPT.c.key, _ATTEMPT.c.attempt).in_([(command.task, command.attempt) for command in stopped])
-        session.execute(
-            update(_ATTEMPT).where(_ATTEMPT.c.run_id == run.id, own).values(stop=True, pending=True, due_at=due)
-        )

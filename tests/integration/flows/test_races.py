@@ -11,9 +11,9 @@ from sqlalchemy import select, update
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.models import Cleanup, Job, RunRow, RunSignal, TaskAttempt, TemplateRevision
+from pipeline_core.database.models import Cleanup, Job, JobResult, RunRow, RunSignal, TaskAttempt, TemplateRevision
 from pipeline_core.database.wakeups import FlowDue, RunDue
-from pipeline_core.flows.runs import admission, attempts, control, progress
+from pipeline_core.flows.runs import admission, attempts, control, progress, repository, signalled
 from pipeline_core.jobs import lifecycle
 from pipeline_core.runtime import restart
 from pipeline_core.states import JobState
@@ -52,16 +52,12 @@ def test_many_at_once_take_in_each_change_once(engine: Engine) -> None:
     run_id = begin(store(flow_entry("changes", {**{task: [] for task in WIDE}, **after}, parallelism=100)))
     engine.go()
 
-    def end(task: str) -> None:
-        job_id = engine.jobs(run_id, task)[0]
-        with transaction() as session:
-            job = lifecycle.lock(session, job_id)
-            lifecycle.transition(session, job, JobState.RUNNING, reason="")
-            lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+    def finish(task: str) -> None:
+        end(engine, run_id, task)
         progress.advance(run_id)
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(end, WIDE))
+        list(pool.map(finish, WIDE))
     assert set(engine.states(run_id).values()) == {"succeeded", "waiting"}
     assert set(jobs_by_name(run_id).values()) == {1}
     assert len(jobs_by_name(run_id)) == 2 * len(WIDE)
@@ -83,16 +79,77 @@ def test_turns_without_time_to_collect_all_outputs_lose_no_change(engine: Engine
     run_id = begin(store(flow_entry("outputs", {task: [] for task in WIDE}, parallelism=100)))
     engine.go()
     for task in WIDE:
-        with transaction() as session:
-            job = lifecycle.lock(session, engine.jobs(run_id, task)[0])
-            lifecycle.transition(session, job, JobState.RUNNING, reason="")
-            lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+        end(engine, run_id, task)
     turns = 0
     while progress.advance(run_id, seconds=0):
         turns += 1
     assert turns > 1
     assert set(engine.states(run_id).values()) == {"succeeded"}
     assert engine.run(run_id).state == "succeeded"
+
+
+def end(engine: Engine, run_id: str, task: str) -> None:
+    """The task's job ends well, and nobody is notified."""
+    with transaction() as session:
+        job = lifecycle.lock(session, engine.jobs(run_id, task)[0])
+        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+        lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+
+
+def test_a_job_is_stored_in_the_transaction_that_applies_the_end_of_the_one_before(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = {"b": {"env": "IN={{a.output}}"}}
+    run_id = begin(store(flow_entry("row", {"a": [], "b": ["a"], "c": ["b"]}, tasks)))
+    engine.go()
+    left = {"output": "five", "problem": "", "metrics_problem": "", "unknown": False, "collected_at": now()}
+    with transaction() as session:
+        session.add(JobResult(job_id=engine.jobs(run_id, "a")[0], role="main", index=0, **left))
+    monkeypatch.setattr(attempts, "process_pending", None)
+    for task in "abc":
+        end(engine, run_id, task)
+        progress.advance(run_id)
+    assert engine.run(run_id).state == "succeeded"
+    assert jobs_by_name(run_id) == Counter({f"row-{task}": 1 for task in "abc"})
+    _, document = engine.job(*engine.jobs(run_id, "b"))
+    container = document.submitted["spec"]["roles"][0]["template"]["spec"]["containers"][0]
+    assert {"name": "IN", "value": "five"} in container["env"]
+    with transaction() as session:
+        written = session.execute(select(TaskAttempt.pending, TaskAttempt.bytes).where(TaskAttempt.run_id == run_id))
+        assert all(not pending and size for pending, size in written)
+
+
+def test_what_was_read_before_another_has_changed_the_run_is_not_written(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = begin(store(flow_entry("stale", {"a": [], "b": ["a"], "c": ["b"]})))
+    engine.go()
+    end(engine, run_id, "a")
+    read = signalled.read
+    stale = [read(run_id), read(run_id)]
+    progress.advance(run_id)
+    end(engine, run_id, "b")
+    progress.advance(run_id)
+    before = stands(engine, run_id)
+    monkeypatch.setattr(signalled, "read", lambda run_id: stale.pop() if stale else read(run_id))
+    assert not progress.advance(run_id)
+    assert stale == []
+    assert stands(engine, run_id) == before
+    assert jobs_by_name(run_id) == Counter({f"stale-{task}": 1 for task in "abc"})
+
+
+def test_a_run_that_another_has_locked_is_left_to_it(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("held", {"a": [], "b": ["a"]})))
+    engine.go()
+    end(engine, run_id, "a")
+    engine.noted.clear()
+    with transaction() as session:
+        repository.lock(session, run_id)
+        assert not progress.advance(run_id)
+    assert engine.noted == [RunDue(run_id)]
+    engine.go()
+    assert engine.states(run_id) == {"a": "succeeded", "b": "waiting"}
+    assert len(engine.jobs(run_id, "b")) == 1
 
 
 def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:
