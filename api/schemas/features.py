@@ -237,12 +237,11 @@ class FeatureBody(BodySchema):
                 text = f"a feature has at most one plugin of a type; this is another {type}"
                 raise ValidationError({"plugins": {index: {"pluginType": [text]}}})
         for index, plugin in enumerate(data["plugins"]):
-            plugin["modeGiven"] = bool(plugin["mode"] or data["mode"])
             if not plugin["mode"]:
-                plugin["mode"] = data["mode"] or Mode.ACTIVE
+                plugin["mode"] = data["mode"]
                 if plugin["mode"] is Mode.SHADOW and plugin["pluginType"] is PluginType.LIFE_HOOK:
                     raise ValidationError({"plugins": {index: {"mode": [_HOOK_SHADOW]}}})
-                if plugin["mode"] is Mode.ACTIVE and plugin["shadowOf"]:
+                if plugin["mode"] is not Mode.SHADOW and plugin["shadowOf"]:
                     raise ValidationError({"plugins": {index: {"shadowOf": [_ACTIVE_SHADOW]}}})
         effective = list(self._merged(selector, data["plugins"]))
         return FeatureDefinition(
@@ -283,7 +282,6 @@ def _plugin(data: Mapping[str, Any], effective: selectors.Selector) -> PluginDef
         failure_policy=data["failurePolicy"],
         resumer=data["resume"],
         mode=data["mode"],
-        mode_given=data["modeGiven"],
         shadow_of=data["shadowOf"],
     )
 

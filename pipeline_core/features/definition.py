@@ -24,8 +24,7 @@ SECRET_SET = "set"
 class PluginDefinition:
     """A plugin of a feature. `selector` is the JSON as given, None for none; `effective` is merged with the feature's.
 
-    `shadow_of` is the key of the plugin that a shadow is to replace, empty for none. `mode_given`: whoever registers it has named
-    the mode, and does not only leave it at what is usual.
+    A `mode` that is not given means active. `shadow_of` is the key of the plugin that a shadow is to replace, empty for none.
     """
 
     type: PluginType
@@ -38,8 +37,7 @@ class PluginDefinition:
     patience_seconds: int
     failure_policy: FailurePolicy
     resumer: Resumer = Resumer.WRITER
-    mode: Mode = Mode.ACTIVE
-    mode_given: bool = True
+    mode: Mode | None = None
     shadow_of: str = ""
 
     def key(self, feature: str, author: str) -> str:

@@ -149,7 +149,7 @@ def _row(feature: Feature, definition: PluginDefinition, position: int) -> Plugi
         patience_seconds=definition.patience_seconds,
         failure_policy=definition.failure_policy,
         resumer=definition.resumer,
-        mode=definition.mode,
+        mode=definition.mode or Mode.ACTIVE,
         shadow_of=definition.shadow_of or None,
     )
 

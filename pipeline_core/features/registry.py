@@ -252,7 +252,7 @@ def _refuse_replaced(session: Session, definition: FeatureDefinition) -> None:
     the one that has replaced it."""
     errors = ValidationErrors()
     for index, plugin in enumerate(definition.plugins):
-        if plugin.mode_given:
+        if plugin.mode:
             continue
         key = plugin.key(definition.name, definition.author)
         found = session.scalars(select(Plugin).where(Plugin.key == key)).one_or_none()
