@@ -102,8 +102,8 @@ def authenticate(limit: FailureLimit) -> Actor:
         raise Unauthenticated(
             "The request carries no token; send it in the header `token`, or as `Authorization: Bearer …`."
         )
-    with limited(limit, credential) as address, connected() as connection:
-        return tokens.authenticate(connection, credential, address=address, request_id=g.request_id)
+    with limited(limit, credential) as address:
+        return tokens.authenticate_alone(credential, address=address, request_id=g.request_id)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,7 @@ from pipeline_core.auth.actor import ADMIN, SYSTEM, Actor
 from pipeline_core.auth.audit import Action
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now, rfc3339
+from pipeline_core.database import connected, execute_alone
 from pipeline_core.database.counting import count_up_to
 from pipeline_core.database.models import AdminPassword, Token, table
 from pipeline_core.database.prepared import Prepared
@@ -46,6 +47,7 @@ ACTOR_COLUMNS = (
 """What is read of a token with each request."""
 NOT_EXPIRED = or_(_TOKENS.c.expires_at.is_(None), _TOKENS.c.expires_at > func.now())
 _VALID = Prepared(select(*ACTOR_COLUMNS, _TOKENS.c.hash).where(_TOKENS.c.hash == bindparam("digest"), NOT_EXPIRED))
+_UNKNOWN = "The token is unknown, revoked or expired."
 _PASSWORD = select(table(AdminPassword).c.hash)
 
 _BY_NAME = {
@@ -82,16 +84,26 @@ def authenticate(database: Session | Connection, value: str, *, address: str = "
     if not value:
         raise Unauthenticated("The request carries no token; send it in the header `token` or `Authorization: Bearer`.")
     if password.looks_like_token(value):
-        token = _valid_token(database, value)
-        if token is not None:
-            note_use(database, token)
-            return actor_of(token, address=address, request_id=request_id)
-    elif password.accepts(stored_password(database), value):
+        connection = database.connection() if isinstance(database, Session) else database
+        token = _one(_VALID.execute(connection, {"digest": digest_of(value)}).all(), value)
+        note_use(database, token)
+        return actor_of(token, address=address, request_id=request_id)
+    if password.accepts(stored_password(database), value):
         return Actor(name=ADMIN, admin=True, address=address, request_id=request_id)
-    raise Unauthenticated("The token is unknown, revoked or expired.")
+    raise Unauthenticated(_UNKNOWN)
 
 
-def actor_of(token: Row[*tuple[Any, ...]], *, address: str, request_id: str) -> Actor:
+def authenticate_alone(value: str, *, address: str = "", request_id: str = "") -> Actor:
+    """The same without a session or a connection, for what every request asks. Raises Unavailable, too."""
+    if password.looks_like_token(value):
+        token = _one(execute_alone(_VALID, {"digest": digest_of(value)}), value)
+        if not _use_is_due(token):
+            return actor_of(token, address=address, request_id=request_id)
+    with connected() as connection:
+        return authenticate(connection, value, address=address, request_id=request_id)
+
+
+def actor_of(token: Any, *, address: str, request_id: str) -> Actor:
     """The bearer of a token, from a row with ACTOR_COLUMNS."""
     return Actor(
         name=token.forwho,
@@ -226,19 +238,23 @@ def check_startup(session: Session) -> None:
         password.check_configured()
 
 
-def _valid_token(database: Session | Connection, value: str) -> Row[*tuple[Any, ...]] | None:
-    digest = digest_of(value)
-    connection = database.connection() if isinstance(database, Session) else database
-    token = _VALID.execute(connection, {"digest": digest}).one_or_none()
-    return token if token and hmac.compare_digest(token.hash, digest) else None
+def _one(found: Sequence[Any], value: str) -> Any:
+    """The row of the token. Raises Unauthenticated when there is none."""
+    if found and hmac.compare_digest(found[0].hash, digest_of(value)):
+        return found[0]
+    raise Unauthenticated(_UNKNOWN)
 
 
-def note_use(database: Session | Connection, token: Row[*tuple[Any, ...]]) -> None:
-    """Write down that a token was used now, at most once a minute."""
+def _use_is_due(token: Any) -> bool:
+    return token.last_used_at is None or token.last_used_at <= now() - _USE_NOTED_EVERY
+
+
+def note_use(database: Session | Connection, token: Any) -> None:
+    """Write down that a token, a row with ACTOR_COLUMNS, was used now, at most once a minute."""
+    if not _use_is_due(token):
+        return
     moment = now()
     recent = moment - _USE_NOTED_EVERY
-    if token.last_used_at and token.last_used_at > recent:
-        return
     # Another request of the same token may be noting the same: skip the row then instead of waiting for its end.
     due = (
         select(_TOKENS.c.id)

@@ -8,10 +8,11 @@
 - `locks`: locks and leases by name; `rows`: inserting rows of several tables at once; `prepared`: statements that PostgreSQL
   plans once for each session; `counting`: counting rows up to a limit
 
-From outside use `transaction()` for work, `connected()` for a single statement, `again_if_contended` for functions that are
-one transaction, and the other modules; of `engine` only what a heartbeat or a document has to have without a transaction.
+From outside use `transaction()` for work, `connected()` for single statements, `execute_alone` for a prepared one,
+`again_if_contended` for functions that are one transaction, and the other modules; of `engine` only what a heartbeat or a
+document has to have without a transaction.
 """
 
-from pipeline_core.database.engine import again_if_contended, connected, transaction
+from pipeline_core.database.engine import again_if_contended, connected, execute_alone, transaction
 
-__all__ = ["again_if_contended", "connected", "transaction"]
+__all__ = ["again_if_contended", "connected", "execute_alone", "transaction"]

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
+import psycopg2
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
@@ -19,7 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from pipeline_core.database import log_lines, wakeups
-from pipeline_core.database.prepared import prepare_marked
+from pipeline_core.database.prepared import Prepared, prepare_marked
 from pipeline_core.database.urls import connection_parameters
 from pipeline_core.errors import ConfigurationError, Contended, Unavailable
 from pipeline_core.runtime import part
@@ -93,8 +94,12 @@ def _hide_values(engine: Engine) -> None:
     def shorten(context: ExceptionContext) -> None:
         original, error = context.original_exception, context.sqlalchemy_exception
         if error is not None:
-            original.args = (str(original).partition("\n")[0], *original.args[1:])
+            _keep_first_line(original)
             error.args = (f"({type(original).__module__}.{type(original).__name__}) {original.args[0]}",)
+
+
+def _keep_first_line(error: BaseException) -> None:
+    error.args = (str(error).partition("\n")[0], *error.args[1:])
 
 
 def _leave_when_read_only(engine: Engine) -> None:
@@ -157,6 +162,48 @@ def connected() -> Iterator[Connection]:
         finally:
             if not driver.closed:
                 driver.autocommit = False
+
+
+def execute_alone(statement: Prepared, parameters: Mapping[str, Any]) -> list[Any]:
+    """Execute a statement that is a transaction by itself, by the driver: its rows, as named tuples.
+
+    For what every request and every stage executes: a session, SQLAlchemy's connection and its results take longer than the
+    driver does. Raises what `transaction` raises.
+    """
+    with _own_errors():
+        pooled = _from_pool()
+        try:
+            driver: Any = pooled.dbapi_connection
+            driver.autocommit = True
+            try:
+                return statement.execute_by_driver(driver, pooled.info, parameters)
+            except psycopg2.Error as error:
+                raise _as_sqlalchemy(error, pooled) from error
+            finally:
+                if not driver.closed:
+                    driver.autocommit = False
+        finally:
+            pooled.close()
+
+
+def _from_pool() -> PoolProxiedConnection:
+    try:
+        return engine().raw_connection()
+    except psycopg2.Error as error:
+        raise _as_sqlalchemy(error, None) from error
+
+
+def _as_sqlalchemy(error: psycopg2.Error, pooled: PoolProxiedConnection | None) -> BaseException:
+    """The error as SQLAlchemy raises it for its own connections; if the server has gone, connections as old are given up."""
+    dialect = engine().dialect
+    _keep_first_line(error)
+    connection: Any = pooled and pooled.dbapi_connection
+    lost = error.pgcode == _READ_ONLY or dialect.is_disconnect(cast(Any, error), connection, None)
+    if lost and pooled is not None:
+        engine().pool._invalidate(pooled, error)
+    return DBAPIError.instance(
+        None, None, error, psycopg2.Error, hide_parameters=True, connection_invalidated=lost, dialect=dialect
+    )
 
 
 @contextmanager

@@ -20,12 +20,20 @@ def note(session: Session, text: str, *, request_id: str, **fields: Any) -> None
 
     `request_id` is that of the request by which the thing came to be; a request or task that is under way names its own.
     """
-    context = structlog.contextvars.get_contextvars()
-    named = {"request_id": context.get("request_id") or request_id}
-    session.info.setdefault(_NOTED, []).append((text, {**context, **fields, **named}))
+    session.info.setdefault(_NOTED, []).append((text, _with_context(fields, request_id)))
 
 
 def write_noted(session: Session) -> None:
     """Write the noted lines."""
     for text, fields in session.info.pop(_NOTED, ()):
         log.info(text, **fields)
+
+
+def write(text: str, *, request_id: str, **fields: Any) -> None:
+    """Write the line of a change that has been committed already."""
+    log.info(text, **_with_context(fields, request_id))
+
+
+def _with_context(fields: dict[str, Any], request_id: str) -> dict[str, Any]:
+    context = structlog.contextvars.get_contextvars()
+    return {**context, **fields, "request_id": context.get("request_id") or request_id}

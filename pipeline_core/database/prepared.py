@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections import namedtuple
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
@@ -41,10 +42,27 @@ class Prepared:
         compiled = cast(SQLCompiler, statement.compile(dialect=dialect))
         self.text = str(compiled)
         self._constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+        self._make_row = _row_of([column.keyname for column in compiled._result_columns])
 
     def execute(self, connection: Connection, parameters: Mapping[str, Any]) -> CursorResult[Any]:
         """Execute it. Parameters and results are as the driver has them: documents are texts."""
         return connection.exec_driver_sql(self.text, {**self._constants, **parameters}, execution_options=_OPTION)
+
+    def execute_by_driver(self, connection: Any, info: dict[Any, Any], parameters: Mapping[str, Any]) -> list[Any]:
+        """The same by a connection of the driver that is in no transaction: its rows, as named tuples.
+
+        `info` is what SQLAlchemy's pool keeps of the connection.
+        """
+        values = {**self._constants, **parameters}
+        with connection.cursor() as cursor:
+            if not _execute_prepared(cursor, self.text, values, info):
+                cursor.execute(self.text, values)
+            return [self._make_row(row) for row in cursor.fetchall()]
+
+
+def _row_of(names: list[str]) -> Callable[[Any], Any]:
+    row: Any = namedtuple("row", names)  # type: ignore[misc]
+    return row._make
 
 
 def prepare_marked(engine: Engine) -> None:
@@ -54,20 +72,26 @@ def prepare_marked(engine: Engine) -> None:
     def execute(cursor: Any, statement: str, parameters: Any, context: ExecutionContext) -> bool | None:
         if "prepared" not in context.execution_options or cursor.connection.status != STATUS_READY:
             return None
-        preparing, executing = texts(statement)
-        known: set[str] = context.root_connection.info.setdefault(_KNOWN, set())
-        ways = [f"{preparing}; {executing}", executing]
-        if statement in known:
-            ways.reverse()
-        known.add(statement)
-        for way in ways:
-            try:
-                cursor.execute(way, parameters)
-            except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement):
-                cursor.connection.rollback()
-            else:
-                return True
-        return None
+        return _execute_prepared(cursor, statement, parameters, context.root_connection.info) or None
+
+
+def _execute_prepared(cursor: Any, statement: str, parameters: Any, info: dict[Any, Any]) -> bool:
+    """Whether it was executed: not if the session has it neither prepared nor not prepared, because a pooler has changed
+    the session in between."""
+    known: set[str] = info.setdefault(_KNOWN, set())
+    preparing, executing = texts(statement)
+    ways = [f"{preparing}; {executing}", executing]
+    if statement in known:
+        ways.reverse()
+    known.add(statement)
+    for way in ways:
+        try:
+            cursor.execute(way, parameters)
+        except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement):
+            cursor.connection.rollback()
+        else:
+            return True
+    return False
 
 
 @lru_cache(maxsize=256)

@@ -4,32 +4,39 @@ built once save building and planning them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, Column, ColumnElement, Insert, Text, bindparam, cast, func
+from sqlalchemy import CTE, JSON, Column, ColumnElement, Insert, Text, bindparam, cast, func, literal_column, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.sql.selectable import TableValuedAlias
 
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models.base import Base, table
 
 
-def inserting(model: type[Base]) -> Insert:
-    """An INSERT of one row, whose bound parameters have names that are unique to the table (see `parameters`)."""
+def inserting(model: type[Base], given: Collection[str], when: CTE) -> Insert:
+    """An INSERT of one row, if `when` has one; of none, if that has none.
+
+    The columns in `given` are bound parameters, whose names are unique to the table (see `parameters`); others have the default
+    of the model, or are null.
+    """
     columns = table(model).columns
-    return insert(table(model)).values(
-        {name: bindparam(parameter, type_=columns[name].type) for name, (parameter, _) in _columns(model).items()}
-    )
+    values: dict[str, ColumnElement[Any]] = {
+        column.name: literal_column(_literal(column.default.arg))
+        for column in columns
+        if isinstance(column.default, ScalarElementColumnDefault) and column.name not in given
+    }
+    values |= {name: bindparam(_parameter(model, name), type_=columns[name].type) for name in given}
+    return insert(table(model)).from_select(list(values), select(*values.values()).select_from(when))
 
 
 def parameters(model: type[Base], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of `inserting` as the driver takes them, from values by column; others have the default, or are null."""
-    return {
-        parameter: _document(values.get(name)) if name in _documents(model) else values.get(name, default)
-        for name, (parameter, default) in _columns(model).items()
-    }
+    """The parameters of `inserting` as the driver takes them, from the values of the given columns."""
+    documents = _documents(model)
+    return {_parameter(model, name): _document(value) if name in documents else value for name, value in values.items()}
 
 
 @cache
@@ -38,14 +45,17 @@ def _documents(model: type[Base]) -> frozenset[str]:
 
 
 @cache
-def _columns(model: type[Base]) -> dict[str, tuple[str, Any]]:
-    """Each column except a serial one, with its parameter's name and default value."""
-    rows = table(model)
-    return {
-        column.name: (f"{rows.name}_{column.name}", getattr(column.default, "arg", None))
-        for column in rows.columns
-        if column is not rows.autoincrement_column
-    }
+def _parameter(model: type[Base], column: str) -> str:
+    return f"{table(model).name}_{column}"
+
+
+def _literal(value: Any) -> str:
+    """A default as SQL. Raises TypeError for one that is neither a text nor a whole number."""
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, str):
+        return "'{}'".format(value.replace("'", "''"))
+    raise TypeError(f"a default of a column must be a text or a whole number, not {value!r}")
 
 
 class Passed:

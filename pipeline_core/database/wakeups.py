@@ -96,11 +96,15 @@ def after_commit(session: Session, wakeup: Wakeup) -> None:
 
 def publish_noted(session: Session) -> None:
     """Pass the noted wake-ups to the publisher."""
-    noted: list[Wakeup] = list(session.info.pop(_NOTED, ()))
-    publish = _publisher()
-    if noted and publish:
-        failpoints.reach(Point.WAKEUPS_NOTED, *map(label, noted))
-        publish(noted)
+    if noted := session.info.pop(_NOTED, ()):
+        publish(list(noted))
+
+
+def publish(committed: Sequence[Wakeup]) -> None:
+    """Pass wake-ups to the publisher whose transaction has been committed already."""
+    if publisher := _publisher():
+        failpoints.reach(Point.WAKEUPS_NOTED, *map(label, committed))
+        publisher(committed)
 
 
 def label(wakeup: Wakeup) -> str:

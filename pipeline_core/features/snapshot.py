@@ -140,6 +140,11 @@ def known(session: Session) -> Snapshot:
     return snapshot or current(session)
 
 
+def latest() -> Snapshot | None:
+    """The snapshot that this process has, without a session; None if it has none yet."""
+    return _latest().get(engine())
+
+
 def at(session: Session, version: int) -> Snapshot:
     """The snapshot at `version`, which the caller has just read; a later one when the registry has changed since."""
     if session.info.get(_CHANGING):
@@ -153,7 +158,7 @@ def at(session: Session, version: int) -> Snapshot:
 
 def of_version(version: int) -> Snapshot:
     """The same for who has read `version` in a transaction that is over. Raises Unavailable."""
-    found = _latest().get(engine())
+    found = latest()
     if found is not None and found.version == version:
         return found
     with transaction() as session:

@@ -4,21 +4,23 @@ write them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.common import tracing
 from pipeline_core.common.clock import now
-from pipeline_core.database import log_lines, rows, wakeups
+from pipeline_core.database import execute_alone, log_lines, rows, wakeups
 from pipeline_core.database.models import Cleanup, Event, Job, JobDocument, Registry, Step, table
+from pipeline_core.database.models.base import Base
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
-from pipeline_core.features.snapshot import Snapshot
+from pipeline_core.features.snapshot import RegisteredPlugin, Snapshot
 from pipeline_core.hooks import deliveries
 from pipeline_core.jobs import changes
 from pipeline_core.plugins.types import PluginType
@@ -32,15 +34,32 @@ _STEP = table(Step)
 _WRITTEN = (table(Event).c.id, select(table(Registry).c.version).scalar_subquery())
 """The event's ID, and the version of the registry whose subscribers it is delivered to."""
 _INSERT_EVENT = insert(table(Event)).returning(*_WRITTEN)
+_REGISTERED = (
+    select(table(Registry).c.version)
+    .where(table(Registry).c.version == bindparam("registry_version"))
+    .cte("registered")
+)
+_GIVEN: Mapping[type[Base], tuple[str, ...]] = {
+    Job: (
+        *("id", "user_id", "name", "kind", "namespace", "state", "stage", "event_sequence", "created_at"),
+        *("retry_of", "run_id", "submitted_by", "request_id", "traceparent"),
+    ),
+    JobDocument: ("job_id", "header", "submitted", "taskset", "factors"),
+    Step: ("job_id", "epoch", "stage", "pending_since", "due_at", "not_before", "unreachable"),
+    Event: ("job_id", "sequence", "state", "previous_state", "reason", "actor", "occurred_at"),
+}
 _CREATE = Prepared(
-    rows.inserting(Event)
-    .returning(*_WRITTEN)
-    .add_cte(*(rows.inserting(model).cte(model.__tablename__) for model in (Job, JobDocument, Step)))
+    rows.inserting(Event, _GIVEN[Event], _REGISTERED)
+    .returning(table(Event).c.id)
+    .add_cte(
+        *(
+            rows.inserting(model, _GIVEN[model], _REGISTERED).cte(model.__tablename__)
+            for model in (Job, JobDocument, Step)
+        )
+    )
 )
-_BEGIN_AT = (
-    update(table(Job)).where(table(Job).c.id == bindparam("of_job")).values(stage=bindparam("at")),
-    update(_STEP).where(_STEP.c.job_id == bindparam("of_job")).values(stage=bindparam("at")),
-)
+"""Stores a job, if the registry has the version by which its first stage and its subscribers were chosen. Returns the ID of its
+first event."""
 _INSERT_STEP = insert(_STEP)
 _LOCK = select(Job).where(Job.id == bindparam("of_job")).with_for_update(key_share=True)
 _DELETE_STEP = delete(_STEP).where(_STEP.c.job_id == bindparam("of_job")).returning(_STEP.c.stage, _STEP.c.lease_until)
@@ -82,40 +101,107 @@ def header_of(session: Session, job_id: str) -> Mapping[str, Any]:
     return session.execute(select(JobDocument.header).where(JobDocument.job_id == job_id)).scalar_one()  # type: ignore[no-any-return]
 
 
-def create(
-    session: Session,
-    values: Mapping[str, Any],
-    document: Mapping[str, Any],
-    *,
-    first_stage: Callable[[Snapshot], Stage],
-    actor: str,
-    moment: datetime,
-) -> Stage:
-    """Store a new job with its document, its first event and its first step, by one statement. Returns the step's stage.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A job that is to be stored, with its document, its first event and its first step.
 
-    `values` and `document` are by column, as far as they are not the defaults; `document` needs no `job_id`. `first_stage` says
-    where a job begins with the plugins of a snapshot.
+    `first_stage` says where it begins with the plugins of a snapshot, `actor` who has submitted it, and `traceparent` is the
+    context of its trace, or empty.
     """
-    known = snapshot.known(session)
-    values = {**values, "stage": first_stage(known), "epoch": 0, "event_sequence": 1}
-    job = Job(**values)
-    created = _CREATE.execute(
-        session.connection(),
-        rows.parameters(Job, values)
-        | rows.parameters(JobDocument, {**document, "job_id": job.id})
-        | rows.parameters(Step, _step(job, Stage(job.stage), moment))
-        | rows.parameters(Event, _event(job, previous="", actor=actor, moment=moment)),
-    ).one()
-    event_id, version = tuple(created)
-    if version != known.version:
+
+    id: str
+    user_id: str
+    name: str
+    kind: str
+    namespace: str
+    header: Mapping[str, Any]
+    submitted: Mapping[str, Any]
+    taskset: Mapping[str, Any] | None
+    first_stage: Callable[[Snapshot], Stage]
+    actor: str
+    request_id: str
+    moment: datetime
+    retry_of: str | None = None
+    run_id: str | None = None
+    traceparent: str = ""
+
+    def subscribers(self, plugins: Snapshot) -> tuple[RegisteredPlugin, ...]:
+        """Who gets its first event."""
+        return plugins.subscribers(self.header, JobState.WAITING)
+
+    def parameters(self, plugins: Snapshot, stage: Stage) -> dict[str, Any]:
+        """The parameters of `_CREATE`, by the columns in `_GIVEN`."""
+        job = {
+            "id": self.id,
+            "user_id": self.user_id,
+            "name": self.name,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "state": JobState.WAITING,
+            "stage": stage,
+            "event_sequence": 1,
+            "created_at": self.moment,
+            "retry_of": self.retry_of,
+            "run_id": self.run_id,
+            "submitted_by": self.actor,
+            "request_id": self.request_id,
+            "traceparent": self.traceparent,
+        }
+        document = {
+            "job_id": self.id,
+            "header": self.header,
+            "submitted": self.submitted,
+            "taskset": self.taskset,
+            "factors": {},
+        }
+        event = _event(self.id, 1, JobState.WAITING, previous="", reason="", actor=self.actor, moment=self.moment)
+        return {
+            "registry_version": plugins.version,
+            **rows.parameters(Job, job),
+            **rows.parameters(JobDocument, document),
+            **rows.parameters(Step, _step(self.id, 0, stage, self.moment)),
+            **rows.parameters(Event, event),
+        }
+
+    def log_fields(self, stage: Stage) -> dict[str, Any]:
+        """What the log line of the submission says."""
+        about = {
+            "user_id": self.user_id,
+            "kind": self.kind,
+            "stage": str(stage),
+            **tracing.log_fields(self.traceparent),
+        }
+        return {"text": "job submitted", "job_id": self.id, "request_id": self.request_id, **about}
+
+
+def create(session: Session, job: NewJob) -> Stage:
+    """Store a new job, and enqueue the deliveries of its first event. Returns the stage of its first step."""
+    plugins = snapshot.known(session)
+    while True:
+        stage = job.first_stage(plugins)
+        created = _CREATE.execute(session.connection(), job.parameters(plugins, stage)).one_or_none()
+        if created:
+            break
         # Another process has changed the registry. Rare enough not to ask before.
-        job.stage = first_stage(snapshot.at(session, version))
-        for statement in _BEGIN_AT:
-            session.execute(statement, {"of_job": job.id, "at": job.stage})
-    _enqueue_deliveries(session, job, document["header"], event_id, version, moment)
-    about = {"user_id": job.user_id, "kind": job.kind, "stage": str(job.stage), **tracing.log_fields(job.traceparent)}
-    log_lines.note(session, "job submitted", job_id=job.id, request_id=job.request_id, **about)
-    return Stage(job.stage)
+        plugins = snapshot.current(session)
+    _enqueue_deliveries(session, job.id, 1, job.subscribers(plugins), created.id, job.moment)
+    log_lines.note(session, **job.log_fields(stage))
+    return stage
+
+
+def create_alone(job: NewJob) -> Stage | None:
+    """The same by one statement that is a transaction by itself, for a job whose first event no subscriber gets.
+
+    Returns None, and stores nothing, if one does, or if that has to be found out first. Raises Unavailable and Contended.
+    """
+    plugins = snapshot.latest()
+    if plugins is None or job.subscribers(plugins):
+        return None
+    stage = job.first_stage(plugins)
+    if not execute_alone(_CREATE, job.parameters(plugins, stage)):
+        return None
+    log_lines.write(**job.log_fields(stage))
+    return stage
 
 
 def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, delay: float | None = None) -> None:
@@ -125,14 +211,14 @@ def enqueue_step(session: Session, job: Job, stage: Stage, moment: datetime, *, 
     """
     if gathered := changes.gathered(session):
         gathered.delete_removed(session)
-    session.execute(_INSERT_STEP, _step(job, stage, moment, delay))
+    session.execute(_INSERT_STEP, _step(job.id, job.epoch, stage, moment, delay))
 
 
-def _step(job: Job, stage: Stage, moment: datetime, delay: float | None = None) -> dict[str, Any]:
+def _step(job_id: str, epoch: int, stage: Stage, moment: datetime, delay: float | None = None) -> dict[str, Any]:
     not_before = None if delay is None else moment + timedelta(seconds=delay)
     return {
-        "job_id": job.id,
-        "epoch": job.epoch,
+        "job_id": job_id,
+        "epoch": epoch,
         "stage": stage,
         "pending_since": moment,
         "due_at": not_before or moment + timedelta(seconds=settings().wake_after_seconds),
@@ -176,7 +262,7 @@ def transition(
         if job.stage in REACHES_CLUSTER:
             job.cleanup = Cleanup.PENDING
     job.event_sequence += 1
-    event = _event(job, previous=previous, actor=actor, moment=moment)
+    event = _event(job.id, job.event_sequence, to, previous=previous, reason=reason, actor=actor, moment=moment)
     if gathered := changes.gathered(session):
         gathered.events.append(event)
         for plugin in gathered.plugins.subscribers(header or header_of(session, job.id), to):
@@ -184,7 +270,10 @@ def transition(
             wakeups.after_commit(session, wakeups.DeliveriesDue(plugin.key))
     else:
         event_id, version = session.execute(_INSERT_EVENT, event).one()
-        _enqueue_deliveries(session, job, header, event_id, version, moment)
+        plugins = snapshot.at(session, version)
+        if plugins.of(PluginType.LIFE_HOOK):
+            subscribers = plugins.subscribers(header or header_of(session, job.id), to)
+            _enqueue_deliveries(session, job.id, job.event_sequence, subscribers, event_id, moment)
     change = {"state": str(to), "previous": str(previous), "reason": reason, "actor": actor}
     change |= tracing.log_fields(job.traceparent)
     log_lines.note(session, "job state changed", job_id=job.id, request_id=job.request_id, **change)
@@ -211,24 +300,27 @@ def remove_step(session: Session, job: Job) -> None:
         job.cleanup_after = removed.lease_until
 
 
-def _event(job: Job, *, previous: str, actor: str, moment: datetime) -> dict[str, Any]:
+def _event(
+    job_id: str, sequence: int, state: JobState, *, previous: str, reason: str, actor: str, moment: datetime
+) -> dict[str, Any]:
     return {
-        "job_id": job.id,
-        "sequence": job.event_sequence,
-        "state": job.state,
+        "job_id": job_id,
+        "sequence": sequence,
+        "state": state,
         "previous_state": previous,
-        "reason": job.reason,
+        "reason": reason,
         "actor": actor,
         "occurred_at": moment,
     }
 
 
 def _enqueue_deliveries(
-    session: Session, job: Job, header: Mapping[str, Any] | None, event_id: int, version: int, moment: datetime
+    session: Session,
+    job_id: str,
+    sequence: int,
+    subscribers: Iterable[RegisteredPlugin],
+    event_id: int,
+    moment: datetime,
 ) -> None:
-    """Enqueue a delivery of the job's newest event for each subscriber that matches now."""
-    plugins = snapshot.at(session, version)
-    if not plugins.of(PluginType.LIFE_HOOK):
-        return
-    for plugin in plugins.subscribers(header or header_of(session, job.id), JobState(job.state)):
-        deliveries.enqueue(session, job.id, job.event_sequence, plugin.key, moment, event_id=event_id)
+    for plugin in subscribers:
+        deliveries.enqueue(session, job_id, sequence, plugin.key, moment, event_id=event_id)

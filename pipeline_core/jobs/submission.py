@@ -16,11 +16,11 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_job_id
 from pipeline_core.database import again_if_contended, transaction, wakeups
 from pipeline_core.jobs import lifecycle
+from pipeline_core.jobs.lifecycle import NewJob
 from pipeline_core.settings import settings
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.names import STAGES
 from pipeline_core.stages.tasksets import check_submitted
-from pipeline_core.states import JobState
 from pipeline_core.taskset import document, schema
 from pipeline_core.taskset.schema import allowed_namespace
 
@@ -119,10 +119,14 @@ def submit(
     """
     actor.require_may_submit_for(submission.user_id)
     job_id = new_job_id(now())
+    new = _new(submission, actor, job_id=job_id, retry_of=retry_of, traceparent=tracing.current())
+    if repeatable is None and (stage := lifecycle.create_alone(new)):
+        wakeups.publish([wakeups.StepDue(job_id, 0, stage)])
+        return job_id
     with transaction() as session:
         if earlier := idempotency.claim(session, actor, repeatable, job_id):
             return earlier
-        store(session, submission, actor, job_id=job_id, retry_of=retry_of, traceparent=tracing.current())
+        _store(session, new)
     return job_id
 
 
@@ -132,7 +136,6 @@ def store(
     actor: Actor,
     *,
     job_id: str,
-    retry_of: str | None = None,
     run_id: str | None = None,
     traceparent: str = "",
 ) -> None:
@@ -141,34 +144,39 @@ def store(
     `job_id` is a new ID, `run_id` the run of a flow that the job is a task of, and `traceparent` the context of the job's trace,
     or empty.
     """
-    moment = now()
+    _store(session, _new(submission, actor, job_id=job_id, run_id=run_id, traceparent=traceparent))
+
+
+def _store(session: Session, new: NewJob) -> None:
+    stage = lifecycle.create(session, new)
+    wakeups.after_commit(session, wakeups.StepDue(new.id, 0, stage))
+
+
+def _new(
+    submission: Submission,
+    actor: Actor,
+    *,
+    job_id: str,
+    traceparent: str,
+    retry_of: str | None = None,
+    run_id: str | None = None,
+) -> NewJob:
     header = submission.header_of(job_id)
-    stage = lifecycle.create(
-        session,
-        {
-            "id": job_id,
-            "user_id": submission.user_id,
-            "name": submission.name,
-            "kind": submission.kind,
-            "namespace": submission.namespace,
-            "state": JobState.WAITING,
-            "reason": "",
-            "created_at": moment,
-            "retry_of": retry_of,
-            "run_id": run_id,
-            "submitted_by": actor.name,
-            "request_id": actor.request_id,
-            "traceparent": traceparent,
-        },
-        {
-            "header": header,
-            "submitted": submission.job,
-            "taskset": document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
-            "factors": {},
-        },
+    return NewJob(
+        id=job_id,
+        user_id=submission.user_id,
+        name=submission.name,
+        kind=submission.kind,
+        namespace=submission.namespace,
+        header=header,
+        submitted=submission.job,
+        taskset=document.named(submission.job, job_id, submission.namespace) if submission.is_taskset else None,
         # A stage without matching plugins is skipped, the first one too.
         first_stage=lambda plugins: next_of(STAGES, plugins, submission.kind, header),
         actor=actor.name,
-        moment=moment,
+        request_id=actor.request_id,
+        moment=now(),
+        retry_of=retry_of,
+        run_id=run_id,
+        traceparent=traceparent,
     )
-    wakeups.after_commit(session, wakeups.StepDue(job_id, 0, stage))

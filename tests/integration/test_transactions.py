@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import structlog
-from sqlalchemy import text
+from sqlalchemy import Integer, bindparam, cast, func, select, text
 from sqlalchemy.exc import DataError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from pipeline_core.database import connected, log_lines, transaction
+from pipeline_core.database import connected, execute_alone, log_lines, transaction
 from pipeline_core.database.locks import Lock, lock
+from pipeline_core.database.prepared import Prepared
 from pipeline_core.errors import Unavailable
 from pipeline_core.settings import settings
 
@@ -51,6 +54,44 @@ def test_a_connection_without_a_session_that_the_server_ends_costs_the_pool_noth
             connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
     with connected() as connection:
         assert connection.execute(text("SELECT 1")).scalar_one() == 1
+
+
+END_SESSION = Prepared(select(func.pg_terminate_backend(func.pg_backend_pid())))
+TRANSACTION = Prepared(select(func.pg_current_xact_id().label("id")))
+NUMBER = Prepared(select(cast(bindparam("number"), Integer).label("number")))
+
+
+def test_a_statement_alone_is_a_transaction_of_its_own_and_the_next_transaction_is_a_whole() -> None:
+    first, second = (execute_alone(TRANSACTION, {})[0].id for _ in range(2))
+    assert first != second
+    with transaction() as session:
+        ids = {TRANSACTION.execute(session.connection(), {}).scalar_one() for _ in range(2)}
+    assert len(ids) == 1
+
+
+def test_a_statement_alone_whose_connection_the_server_ends_is_unavailability_and_costs_the_pool_nothing() -> None:
+    for _ in range(settings().database_connections + 1):
+        with pytest.raises(Unavailable):
+            execute_alone(END_SESSION, {})
+    assert [row.number for row in execute_alone(NUMBER, {"number": 1})] == [1]
+
+
+def test_the_text_of_an_error_of_a_statement_alone_has_no_values_and_the_connection_stays() -> None:
+    for _ in range(settings().database_connections + 1):
+        with pytest.raises(DataError) as failed:
+            execute_alone(NUMBER, {"number": "x, a password"})
+        assert "\n" not in str(failed.value.orig)
+        assert "EXECUTE" not in str(failed.value)
+    assert execute_alone(NUMBER, {"number": 1})[0].number == 1
+
+
+def test_a_statement_alone_without_a_server_is_unavailability(
+    monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("PIPELINE_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    fresh_runtime()
+    with pytest.raises(Unavailable, match="away"):
+        execute_alone(NUMBER, {"number": 1})
 
 
 def _change_in_vain() -> None:

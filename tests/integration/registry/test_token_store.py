@@ -116,6 +116,23 @@ def test_whoever_is_unknown_is_refused(value: str, configure: Any) -> None:
     create()
     with pytest.raises(Unauthenticated):
         authenticate(value)
+    with pytest.raises(Unauthenticated):
+        tokens.authenticate_alone(value)
+
+
+def test_who_is_known_is_so_without_a_session_too_and_the_first_use_is_noted(configure: Any) -> None:
+    configure(admin_password="correct horse")
+    value, id = create()
+    origin = {"address": "192.0.2.2", "request_id": "r1"}
+    for credential in (value, "correct horse"):
+        assert tokens.authenticate_alone(credential, **origin) == authenticate(credential, **origin)
+    with transaction() as session:
+        session.execute(update(Token).values(last_used_at=None))
+    tokens.authenticate_alone(value)
+    assert row(id).last_used_at is not None
+    with statements() as seen:
+        tokens.authenticate_alone(value)
+    assert seen == [], "one statement, by the driver alone"
 
 
 def test_a_hash_is_no_token() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 from flask import Flask
@@ -26,7 +25,7 @@ ACTORS = {
 """By the value of the token that each is known by."""
 
 
-def _authenticate(session: Any, value: str, *, address: str, request_id: str) -> Actor:
+def _authenticate(value: str, *, address: str, request_id: str) -> Actor:
     if value not in ACTORS:
         raise Unauthenticated("The token is unknown, revoked or expired.")
     return ACTORS[value]
@@ -36,7 +35,7 @@ def _authenticate(session: Any, value: str, *, address: str, request_id: str) ->
 def app(api_app: Flask, monkeypatch: pytest.MonkeyPatch, fresh_runtime: Callable[[], None]) -> Flask:
     api_app.extensions[LIMIT] = auth.FailureLimit(settings().failed_logins)
     monkeypatch.setattr(auth, "connected", nullcontext)
-    monkeypatch.setattr(tokens, "authenticate", _authenticate)
+    monkeypatch.setattr(tokens, "authenticate_alone", _authenticate)
     return api_app
 
 

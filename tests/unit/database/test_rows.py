@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import literal, select
 from sqlalchemy.dialects import postgresql
 
 from pipeline_core.database.models import JobDocument, table
-from pipeline_core.database.rows import Passed
+from pipeline_core.database.models.events import Event
+from pipeline_core.database.rows import Passed, inserting, parameters
 
 COLUMNS = table(JobDocument).c
 
@@ -27,3 +28,20 @@ def test_documents_are_passed_as_texts_and_read_as_documents() -> None:
     compiled = str(statement.compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
     assert "unnest(CAST(%(changed_job_id)s::TEXT[] AS TEXT[])" in compiled
     assert "AS JSON)" in compiled
+
+
+def test_a_row_is_inserted_if_the_condition_has_one_and_columns_that_are_not_given_have_their_default() -> None:
+    statement = inserting(Event, ("job_id", "sequence", "state"), select(literal(1)).cte("holds"))
+    compiled = " ".join(str(statement.compile(dialect=postgresql.dialect())).split())  # type: ignore[no-untyped-call]
+    assert "INSERT INTO events (previous_state, reason, actor, job_id, sequence, state) SELECT '', '', ''," in compiled
+    assert "%(events_job_id)s" in compiled
+    assert " FROM holds" in compiled
+
+
+def test_parameters_are_named_after_table_and_column_and_documents_are_texts() -> None:
+    values = {"job_id": "j1", "header": {"a": 1}, "taskset": None}
+    assert parameters(JobDocument, values) == {
+        "job_documents_job_id": "j1",
+        "job_documents_header": '{"a":1}',
+        "job_documents_taskset": None,
+    }
