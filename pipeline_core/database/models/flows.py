@@ -189,6 +189,7 @@ class TaskAttempt(Base):
 
 class RunSignal(Base):
     """A job of a run has changed state: inserted in the transaction that changed the job, deleted when the run has applied it.
+    One without a job (its `job_id` is empty) says that more tasks of the run may start.
 
     Rows are only inserted and deleted, so that a change of a job never waits for the lock of its run, nor the other way.
     """

@@ -25,7 +25,7 @@ from pipeline_core.flows.runs.attempts import TaskOutput
 from pipeline_core.flows.runs.repository import JobDetails
 from pipeline_core.flows.runs.run_definition import RunDefinition
 from pipeline_core.flows.runs.signalled import SignalledRun, TaskJob
-from pipeline_core.flows.runs.state_machine import JobChanged
+from pipeline_core.flows.runs.state_machine import JobChanged, RunEvent, StartMore
 from pipeline_core.jobs import results
 from pipeline_core.settings import settings
 from pipeline_core.states import JobState
@@ -95,7 +95,9 @@ def _write(run: SignalledRun, collected: Collection[str]) -> bool:
     with transaction() as session:
         outputs = _outputs(session, applied)
         definition = run_definition.definition(session, run.columns["id"])
-        events = [_event(job, outputs.get(job.id), definition) for job in applied]
+        events: list[RunEvent] = [_event(job, outputs.get(job.id), definition) for job in applied]
+        if run.start_more:
+            events.append(StartMore())
         row = run.row()
         change = repository.change_of(session, row, events)
         jobs = {job.key: _details(job, outputs.get(job.id)) for job in applied}

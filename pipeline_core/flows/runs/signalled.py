@@ -22,8 +22,9 @@ _READ = Prepared(
     text(f"""
     SELECT {", ".join(f"runs.{name}" for name in _RUN_COLUMNS)},
         EXISTS (SELECT FROM task_attempts WHERE task_attempts.run_id = runs.id AND task_attempts.pending) AS pending,
-        signal.id AS signal_id, task_attempts.key, task_attempts.attempt, jobs.id AS job_id, jobs.state AS job_state,
-        jobs.reason AS job_reason, jobs.started_at AS job_started_at, jobs.finished_at AS job_finished_at,
+        signal.id AS signal_id, signal.job_id = '' AS start_more, task_attempts.key, task_attempts.attempt, jobs.id AS job_id,
+        jobs.state AS job_state, jobs.reason AS job_reason, jobs.started_at AS job_started_at,
+        jobs.finished_at AS job_finished_at,
         jobs.state = '{JobState.SUCCEEDED}' AND EXISTS (SELECT FROM job_results WHERE job_results.job_id = jobs.id) AS has_results
     FROM runs
     LEFT JOIN LATERAL (
@@ -55,11 +56,13 @@ class TaskJob:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignalledRun:
     """A run. `signals` are its oldest ones: IDs, each with the job that it names, if there still is one; `jobs` are those jobs of
-    its tasks, in the order in which they have ended. `pending`: it has attempts to submit or to stop."""
+    its tasks, in the order in which they have ended. `start_more`: a signal says that more of its tasks may start; `pending`: it
+    has attempts to submit or to stop."""
 
     columns: Mapping[str, Any]
     signals: Mapping[int, str | None]
     jobs: Sequence[TaskJob]
+    start_more: bool
     pending: bool
 
     def row(self) -> RunRow:
@@ -95,5 +98,6 @@ def read(run_id: str) -> SignalledRun | None:
             )
             for row in named.values()
         ],
+        start_more=any(row.start_more for row in rows),
         pending=rows[0].pending,
     )

@@ -113,6 +113,11 @@ class StopJob:
 
 
 @dataclass(frozen=True, slots=True)
+class StartMore:
+    """More tasks may start than one step starts: as a command, that this event is to be applied to the run."""
+
+
+@dataclass(frozen=True, slots=True)
 class FinishRun:
     """The run has ended in this state."""
 
@@ -120,10 +125,13 @@ class FinishRun:
     reason: str = ""
 
 
-RunEvent = RunAdmitted | JobChanged | TaskMarked | RunStopped | RunRetried
-RunCommand = SubmitJob | StopJob | FinishRun
+RunEvent = RunAdmitted | JobChanged | TaskMarked | RunStopped | RunRetried | StartMore
+RunCommand = SubmitJob | StopJob | FinishRun | StartMore
 AdvanceResult = tuple[Run, tuple[RunCommand, ...]]
 """The new run, and the commands to carry out."""
+
+MOST_STARTED = 500
+"""Tasks that one step starts at most, so that no transaction is as large as the largest flow."""
 
 FAIL_FAST = "not started, as another task failed"
 """The reason of tasks that are `stopped` by `fail_fast`, not by a person."""
@@ -178,7 +186,7 @@ def advance(run: Run, *events: RunEvent) -> AdvanceResult:
     for event in events:
         changed, further = _apply(event, changed)
         commands += further
-    if changed is run:
+    if changed is run and StartMore() not in events:
         return run, ()
     settled, last = _start_ready_tasks(changed)
     return settled, (*commands, *last)
@@ -239,6 +247,11 @@ def _(event: TaskMarked, run: Run) -> AdvanceResult:
 
 
 @_apply.register
+def _(event: StartMore, run: Run) -> AdvanceResult:
+    return run, ()
+
+
+@_apply.register
 def _(event: RunStopped, run: Run) -> AdvanceResult:
     if run.state.final:
         return run, ()
@@ -271,9 +284,11 @@ def _start_ready_tasks(run: Run) -> AdvanceResult:
     run, ready = _propagate(run)
     commands: list[RunCommand] = []
     if not _halted(run):
-        starting = ready[: max(0, run.plan.parallelism - len(run.active))]
-        started = {name: _started(run.tasks[name]) for name in starting}
+        may_start = ready[: max(0, run.plan.parallelism - len(run.active))]
+        started = {name: _started(run.tasks[name]) for name in may_start[:MOST_STARTED]}
         commands = [SubmitJob(name, task.attempt) for name, task in started.items()]
+        if len(may_start) > MOST_STARTED:
+            commands.append(StartMore())
         run = _with(run, started)
     if run.active:
         return run, tuple(commands)

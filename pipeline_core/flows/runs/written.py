@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.prepared import Prepared
-from pipeline_core.flows.runs.state_machine import RunCommand, StopJob, SubmitJob
+from pipeline_core.flows.runs.state_machine import RunCommand, StartMore, StopJob, SubmitJob
 from pipeline_core.settings import settings
 
 _WRITE = Prepared(
@@ -53,6 +53,9 @@ _WRITE = Prepared(
         FROM held, unnest(CAST(:stop_keys AS text[]), CAST(:stop_attempts AS integer[])) AS new (key, attempt)
         WHERE task_attempts.run_id = held.id AND task_attempts.key = new.key
         AND task_attempts.attempt = new.attempt
+    ), of_more AS (
+        INSERT INTO run_signals (run_id, job_id, at)
+        SELECT held.id, '', CAST(:moment AS timestamptz) FROM held WHERE CAST(:start_more AS boolean)
     ), of_feed AS (
         INSERT INTO feed_changes (kind, user_id, creator, document, occurred_at)
         SELECT CAST(:feed_kind AS text), CAST(:feed_user AS text), CAST(:feed_creator AS text),
@@ -91,8 +94,8 @@ def write(
     feed: Mapping[str, Any] | None,
     moment: datetime,
 ) -> bool:
-    """Write the `columns` of a run, its changed tasks by column, the attempts that follow from commands, and the feed's entry;
-    delete the signals with these IDs.
+    """Write the `columns` of a run, its changed tasks by column, the attempts and the signal that follow from commands, and the
+    feed's entry; delete the signals with these IDs.
 
     Returns False, and writes nothing, unless the run has the known version, all signals are there, and nobody else holds the
     run's lock.
@@ -112,6 +115,7 @@ def write(
         "stop_keys": [command.task for command in stopped],
         "stop_attempts": [command.attempt for command in stopped],
         "due_at": moment + timedelta(seconds=settings().wake_after_seconds),
+        "start_more": StartMore() in commands,
         "signals": list(signals),
         "moment": moment,
         "feed_kind": feed and feed["kind"],

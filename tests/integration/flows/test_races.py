@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select, update
@@ -13,7 +14,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Cleanup, Job, JobResult, RunRow, RunSignal, TaskAttempt, TemplateRevision
 from pipeline_core.database.wakeups import FlowDue, RunDue
-from pipeline_core.flows.runs import admission, attempts, control, progress, repository, signalled
+from pipeline_core.flows.runs import admission, attempts, control, progress, repository, signalled, state_machine
 from pipeline_core.jobs import lifecycle
 from pipeline_core.runtime import restart
 from pipeline_core.states import JobState
@@ -150,6 +151,26 @@ def test_a_run_that_another_has_locked_is_left_to_it(engine: Engine) -> None:
     engine.go()
     assert engine.states(run_id) == {"a": "succeeded", "b": "waiting"}
     assert len(engine.jobs(run_id, "b")) == 1
+
+
+def test_a_run_of_many_tasks_starts_them_step_by_step(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_machine, "MOST_STARTED", 15)
+    run_id = begin(store(flow_entry("many", {task: [] for task in WIDE}, parallelism=35)))
+    admission.admit(engine.run(run_id).flow_id)
+    assert [task.active for task in engine.tasks(run_id).values()].count(True) == 15
+    with transaction() as session:
+        session.execute(update(RunSignal).values(at=now() - timedelta(days=1)))
+    assert progress.stale_signals(100) == [RunDue(run_id)]
+    progress.advance(run_id)
+    assert [task.active for task in engine.tasks(run_id).values()].count(True) == 35
+    assert len(jobs_by_name(run_id)) == 35
+    with transaction() as session:
+        assert session.scalars(select(RunSignal)).all() == []
+    for task in WIDE:
+        end(engine, run_id, task)
+        progress.advance(run_id)
+    assert engine.run(run_id).state == "succeeded"
+    assert jobs_by_name(run_id) == Counter({f"many-{task}": 1 for task in WIDE})
 
 
 def test_a_call_that_comes_again_changes_nothing(engine: Engine) -> None:

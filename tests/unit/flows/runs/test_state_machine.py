@@ -12,6 +12,7 @@ from pipeline_core.flows.definition.templates import read_templates
 from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.runs.state_machine import (
     FAIL_FAST,
+    MOST_STARTED,
     FinishRun,
     JobChanged,
     Run,
@@ -21,6 +22,7 @@ from pipeline_core.flows.runs.state_machine import (
     RunPlan,
     RunRetried,
     RunStopped,
+    StartMore,
     StopJob,
     SubmitJob,
     TaskMarked,
@@ -226,6 +228,23 @@ def test_a_thousand_tasks_deep_and_wide_come_to_their_end() -> None:
         assert list(commands) == [FinishRun(RunState.SUCCEEDED)]
 
 
+def test_one_step_starts_no_more_tasks_than_the_most_and_says_that_there_are_more() -> None:
+    names = [f"t{number}" for number in range(2 * MOST_STARTED + 2)]
+    rules = plan({name: [] for name in names}, parallelism=2 * MOST_STARTED + 1)
+    run, steps = new_run(rules), []
+    for event in (RunAdmitted(), StartMore(), StartMore()):
+        run, commands = advance(run, event)
+        steps.append(commands)
+    submitted = [SubmitJob(name, 1) for name in names]
+    assert steps == [
+        (*submitted[:MOST_STARTED], StartMore()),
+        (*submitted[MOST_STARTED : 2 * MOST_STARTED], StartMore()),
+        (submitted[2 * MOST_STARTED],),
+    ]
+    assert advance(run, StartMore()) == (run, ())
+    assert states(run)[names[-1]] == "waiting"
+
+
 def test_the_plan_of_a_flow_has_its_settings() -> None:
     catalogue = Catalogue(read_templates(case("support-job-templates.json"), site()).values())
     flow = read_document(case("case3-distributed-gpu-notations.json"), catalogue, site())["llm-sft"].flow
@@ -265,6 +284,7 @@ EVENTS = st.one_of(
     st.just(RunStopped()),
     st.just(RunRetried()),
     st.just(RunAdmitted()),
+    st.just(StartMore()),
 )
 ENDINGS = st.sampled_from([JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
 
