@@ -1,8 +1,8 @@
 """Processes of the service that are forked from one that has imported their modules already.
 
 To import them takes a process more than a second of CPU time, and tests start thousands. Such a process is as real as one
-that a command starts: it has a PID, a session, an environment, arguments and files of its own, and runs the same module as
-`__main__`. Only its command line in /proc is that of the process that it was forked from.
+that a command starts: it has a PID, a session, an environment, arguments and files of its own, also in its command line in /proc,
+and runs the same module as `__main__`.
 
 `python -m tests.preloaded NUMBER` is that process. It serves requests from the socket with this number, one at a time, until
 the socket is closed, and forks before anything reads the environment or starts a thread.
@@ -10,6 +10,7 @@ the socket is closed, and forks before anything reads the environment or starts 
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -21,19 +22,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-MODULES = ("workers", "gunicorn")
+MODULES = ("workers", "gunicorn", "tests.bench.row")
 """What is run by `python -m MODULE …`."""
+
+# Room for the command line of a process that is forked, in the memory of the one that it is forked from.
+ROOM = "." * 4096
 
 REQUEST_BYTES = 2**20
 # Above all numbers that a process has to have its files under.
 SPARE_NUMBER = 200
 # The interpreter reads these when it starts.
 INTERPRETER = ("PYTHON", "LD_")
+# See prctl(2).
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Process(Protocol):
@@ -103,20 +109,40 @@ class Forked:
         os.close(self._pidfd)
 
 
-class Preloaded:
-    """The process that the others are forked from."""
+class Origin:
+    """A process that others are forked from, at the other end of a socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._lock = threading.Lock()
+        self._socket = connection
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
+
+    def fork(self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], pass_fds: Sequence[int]) -> int:
+        """The PID of a new process that runs the module `words[0]` with the arguments after it."""
+        request = {"words": list(words), "env": dict(env), "cwd": str(Path.cwd()), "numbers": list(pass_fds)}
+        return self._ask(request, log.fileno(), *pass_fds)
+
+    def _ask(self, request: Mapping[str, Any], *files: int) -> int:
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+            answer = self._socket.recv(REQUEST_BYTES)
+        assert answer, "the process that others are forked from has ended: see its output"
+        return int(answer)
+
+
+class Preloaded(Origin):
+    """The process that the others are forked from, which is their parent."""
 
     def __init__(self) -> None:
         # None of the service's variables: each process is given its own.
         own = {name: value for name, value in os.environ.items() if not name.startswith("PIPELINE_")}
         self.environment = {**own, "PYTHONUNBUFFERED": "1"}
-        self._lock = threading.Lock()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        super().__init__(ours)
         with theirs:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.preloaded", str(number)],
+                [sys.executable, "-m", "tests.preloaded", str(number), ROOM],
                 cwd=Path(__file__).parents[1],
                 env=self.environment,
                 pass_fds=(number,),
@@ -126,19 +152,28 @@ class Preloaded:
 
     def start(self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], pass_fds: Sequence[int]) -> Forked:
         """A new process that runs the module `words[0]` with the arguments after it."""
-        request = {"words": list(words), "env": dict(env), "cwd": str(Path.cwd()), "numbers": list(pass_fds)}
-        return Forked(self._ask(request, log.fileno(), *pass_fds), self)
+        return Forked(self.fork(words, env, log, pass_fds), self)
 
     def reap(self, pid: int) -> int:
         """The exit code of a process that has ended, or minus the signal that ended it."""
         return self._ask({"reap": pid})
 
-    def _ask(self, request: Mapping[str, Any], *files: int) -> int:
-        with self._lock:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
-            answer = self._socket.recv(REQUEST_BYTES)
-        assert answer, "the process that others are forked from has ended: see its output"
-        return int(answer)
+
+def origin_of_children() -> Origin:
+    """Fork a process that others are forked from, of all that this one has imported so far: they become children of this one,
+    and get SIGTERM when it ends. This one must have no thread yet, and is left by an exception (SystemExit) in each of them."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork():
+        theirs.close()
+        return Origin(ours)
+    ours.close()
+    found = _serve(theirs, _fork_orphan)
+    if found:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        _become(*found)
+    sys.exit()
 
 
 _LOCK = threading.Lock()
@@ -163,21 +198,45 @@ def _interpreter(environment: Mapping[str, str]) -> dict[str, str]:
 def main(number: int) -> None:
     """Fork as requested. Each child returns from the loop, becomes what was asked for, and ends as any program does."""
     _import_all()
+    if found := _serve(socket.socket(fileno=number), os.fork):
+        _become(*found)
+
+
+def _serve(requests: socket.socket, fork: Callable[[], int]) -> tuple[dict[str, Any], list[int]] | None:
+    """Fork as requested, until nobody is left who asks. In each child: the request, and its files."""
     assert threading.active_count() == 1, "a thread would not exist in a forked process"
-    with socket.socket(fileno=number) as requests:
+    with requests:
         while True:
             data, files, _, _ = socket.recv_fds(requests, REQUEST_BYTES, SPARE_NUMBER)
             if not data:
-                return
+                return None
             request = json.loads(data)
             if pid := request.get("reap"):
                 answer = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            elif (answer := os.fork()) == 0:
-                break
+            elif (answer := fork()) == 0:
+                return request, files
             for file in files:
                 os.close(file)
             requests.send(str(answer).encode())
-    _become(request, files)
+
+
+def _fork_orphan() -> int:
+    """As os.fork, but the process becomes a child of the nearest one above that takes orphans; in it, this is so already."""
+    (reading, writing), (waiting, going) = os.pipe(), os.pipe()
+    if (between := os.fork()) == 0:
+        if pid := os.fork():
+            os.write(writing, str(pid).encode())
+            os._exit(0)
+        os.close(going)
+        os.read(waiting, 1)
+    else:
+        answer = int(os.read(reading, 20))
+        os.waitpid(between, 0)
+        os.write(going, b"x")
+        os.close(going)
+    for file in (reading, writing, waiting):
+        os.close(file)
+    return answer if between else 0
 
 
 def _import_all() -> None:
@@ -208,6 +267,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     from pipeline_core.operations import status
 
     os.setsid()
+    _show(sys.executable, "-m", *request["words"])
     spare = [fcntl.fcntl(file, fcntl.F_DUPFD, SPARE_NUMBER) for file in files]
     for file in files:
         os.close(file)
@@ -225,6 +285,15 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     module, *arguments = request["words"]
     sys.argv[1:] = arguments
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _show(*words: str) -> None:
+    """Make these the command line in /proc, as far as there is room for it: see proc_pid_stat(5) and proc_pid_cmdline(5)."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    begin, end = int(fields[45]), int(fields[46])
+    room = end - begin - 1
+    text = b"\0".join(map(os.fsencode, words))[:room].ljust(room, b"\0")
+    ctypes.memmove(begin, text + b"\0", room + 1)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,6 @@ def measure(scale: Scale) -> Result:
 
 
 def _kill(worker: str) -> None:
-    for process in psutil.Process().children():
-        if cpu.name(process) == worker:
-            for each in (process, *process.children(recursive=True)):
-                each.kill()
+    (process,) = (child for child in psutil.Process().children() if cpu.name(child) == worker)
+    for each in (process, *process.children(recursive=True)):
+        each.kill()

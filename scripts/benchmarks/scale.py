@@ -12,6 +12,7 @@ class Scale:
     `jobs` go through the stages in a round, `seconds` of requests are sent in one; `samples` latencies are taken in all, and
     a flow has `tasks`. `watched_jobs` of ten replicas each are in the cluster that is watched. `slow_jobs` pass a gate of
     `slow_seconds`, or one of `very_slow_seconds`. What runs idle is looked at `idle_after` seconds, `idle_for` seconds long.
+    One worker process after the other is added, up to the last of `worker_counts`.
     Where the size of the tables matters, `stored` jobs are there before, or `ended` ones. The runs of
     `due_runs` flows are due together.
     """
@@ -30,6 +31,7 @@ class Scale:
     stored: int
     ended: int
     due_runs: int
+    worker_counts: tuple[int, ...]
 
 
 FULL = Scale(
@@ -47,6 +49,7 @@ FULL = Scale(
     stored=1_000_000,
     ended=20_000,
     due_runs=500,
+    worker_counts=(1, 2, 4, 8),
 )
 QUICK = Scale(
     rounds=1,
@@ -63,4 +66,5 @@ QUICK = Scale(
     stored=20_000,
     ended=500,
     due_runs=20,
+    worker_counts=(1, 2),
 )

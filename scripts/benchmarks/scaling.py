@@ -1,4 +1,4 @@
-"""Jobs with plugins of 50 ms, by 1, 2, 4 and 8 worker processes; against one, times their number."""
+"""Jobs with plugins of 50 ms, by more and more worker processes; against one, times their number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ NAME = "scaling"
 GOAL = 0.9
 GOAL_OF_ONE = 40.0
 """Jobs a second by one process."""
-WORKERS = (1, 2, 4, 8)
 PLUGIN_MILLISECONDS = 50
 CPU_IS_FULL = 0.9
 
@@ -26,7 +25,7 @@ def measure(scale: Scale) -> Result:
         register(*({"pluginType": type, "callAddress": f"{url}/{type}"} for type in PLUGIN_TYPE.values()))
         stand.start_service("housekeeping", "beat")
         running: list[str] = []
-        for workers in WORKERS:
+        for workers in scale.worker_counts:
             for number in range(len(running), workers):
                 running.append(f"scaled{number}")
                 stand.start(stand.plan.worker("stages", running[-1]))
@@ -34,9 +33,9 @@ def measure(scale: Scale) -> Result:
             before = _cpu_times()
             rates[workers] = jobs_per_second(stand, count * workers, TRANSLATED, running)
             busy[workers] = _busy(before, _cpu_times())
-    alone = rates[WORKERS[0]]
+    alone = rates[scale.worker_counts[0]]
     kept = {workers: rate / (alone * workers) for workers, rate in rates.items()}
-    counted = [workers for workers in WORKERS if busy[workers] < CPU_IS_FULL or workers == WORKERS[0]]
+    counted = [workers for workers in rates if busy[workers] < CPU_IS_FULL or workers == scale.worker_counts[0]]
     last = counted[-1]
     return Result(
         name=NAME,
@@ -45,7 +44,7 @@ def measure(scale: Scale) -> Result:
         baseline=alone * last,
         goal=f"ratio at least {GOAL:g} until the CPU is full, and {GOAL_OF_ONE:g} jobs/s by one process",
         met=alone >= GOAL_OF_ONE and all(kept[workers] >= GOAL for workers in counted),
-        samples=count * sum(WORKERS),
+        samples=count * sum(scale.worker_counts),
         more={
             "workers": last,
             "jobs_per_second": rates,

@@ -26,6 +26,7 @@ from pipeline_core.settings import settings
 
 print(json.dumps({
     "session": os.getsid(0) == os.getpid(), "environment": dict(os.environ), "arguments": sys.argv[1:], "folder": os.getcwd(),
+    "command": open("/proc/self/cmdline").read().rstrip("\\0").split("\\0"),
     "input": os.path.realpath("/proc/self/fd/0"), "prefix": settings().redis_prefix, "since": time.monotonic() - up_seconds(),
     "files": sorted(int(number) for number in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")),
 }))
@@ -80,6 +81,7 @@ def test_it_has_what_it_was_given_and_nothing_else(start: Start, variables: dict
     assert set(found["environment"]) - set(variables) <= {"LC_CTYPE"}
     assert found["files"] == [0, 1, 2, int(variables["PASSED"])]
     assert (found["arguments"], found["folder"], found["input"]) == (ARGUMENTS, str(tmp_path), "/dev/null")
+    assert found["command"] == [sys.executable, "-m", "workers", *ARGUMENTS]
     assert (found["session"], found["prefix"]) == (True, "own:")
     assert found["since"] > now
     with os.fdopen(reading, "rb") as file:
