@@ -9,10 +9,10 @@
   plans once for each session; `counting`: counting rows up to a limit
 
 From outside use `transaction()` for work, `connected()` for single statements, `execute_alone` for a prepared one,
-`again_if_contended` for functions that are one transaction, and the other modules; of `engine` only what a heartbeat or a
-document has to have without a transaction.
+`own_transaction` for one that a session executes at its end, `again_if_contended` for functions that are one transaction, and the
+other modules; of `engine` only what a heartbeat or a document has to have without a transaction.
 """
 
-from pipeline_core.database.engine import again_if_contended, connected, execute_alone, transaction
+from pipeline_core.database.engine import again_if_contended, connected, execute_alone, own_transaction, transaction
 
-__all__ = ["again_if_contended", "connected", "execute_alone", "transaction"]
+__all__ = ["again_if_contended", "connected", "execute_alone", "own_transaction", "transaction"]

@@ -11,6 +11,7 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 import psycopg2
+from psycopg2.extensions import STATUS_READY
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
@@ -152,16 +153,26 @@ def connected() -> Iterator[Connection]:
 
     Raises what `transaction` raises.
     """
-    with _own_errors(), engine().connect() as connection:
-        # psycopg2's own switch, which saves the round trips of BEGIN and COMMIT and costs none. SQLAlchemy's would be reset when
-        # the connection returns to the pool, and if the server has gone meanwhile, the pool loses a slot.
-        driver: Any = connection.connection.dbapi_connection
-        driver.autocommit = True
-        try:
-            yield connection
-        finally:
-            if not driver.closed:
-                driver.autocommit = False
+    with _own_errors(), engine().connect() as connection, own_transaction(connection):
+        yield connection
+
+
+@contextmanager
+def own_transaction(connection: Connection) -> Iterator[None]:
+    """Let each statement of the block be a transaction of its own, if nothing was executed on this connection before; otherwise
+    they belong to the transaction that has begun."""
+    # psycopg2's own switch, which saves the round trips of BEGIN and COMMIT and costs none. SQLAlchemy's would be reset when
+    # the connection returns to the pool, and if the server has gone meanwhile, the pool loses a slot.
+    driver: Any = connection.connection.dbapi_connection
+    if driver.status != STATUS_READY:
+        yield
+        return
+    driver.autocommit = True
+    try:
+        yield
+    finally:
+        if not driver.closed:
+            driver.autocommit = False
 
 
 def execute_alone(statement: Prepared, parameters: Mapping[str, Any]) -> list[Any]:

@@ -6,7 +6,7 @@ is delivered twice or late finds nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -26,6 +26,7 @@ from pipeline_core.stages.names import PLUGIN_TYPE, Stage, after
 from pipeline_core.stages.outcomes import ClaimedStep, Unreachable
 
 _STEP, _JOB, _DOCUMENT = table(Step), table(Job), table(JobDocument)
+_READ_OF_JOB = ("kind", "user_id", "namespace", "attempt", "event_sequence", "run_id", "request_id", "traceparent")
 _LEASE_END = func.now() + bindparam("lease", type_=Interval)
 
 
@@ -61,14 +62,8 @@ def claim(
             pending = connection.execute(select(_STEP.c.epoch, _STEP.c.stage).where(_STEP.c.job_id == job_id))
             found = pending.one_or_none()
             return why_not_claimed((found.epoch, Stage(found.stage)) if found else None, epoch, stage)
-    try:
-        plugins = snapshot.of_version(row.version)
-    except Exception:
-        # No fault of the job, which would fail if that counted.
-        with transaction() as session:
-            leases.give_back(session, job_id, epoch, owner)
-        raise
-    return _claimed_step(row, stage, owner, plugins)
+    (step,) = _claimed_steps([row], stage, lambda row: owner)
+    return step
 
 
 @again_if_contended
@@ -84,9 +79,21 @@ def claim_waiting(stage: Stage, most: int, owner: str) -> list[ClaimedStep]:
         "owner": f"{owner}/",
         "lease": timedelta(seconds=settings().lease_seconds),
     }
-    with transaction() as session:
-        rows = _claiming_waiting(stage).execute(session.connection(), parameters).all()
-        return [_claimed_step(row, stage, f"{owner}/{row.job_id}", snapshot.at(session, row.version)) for row in rows]
+    with connected() as connection:
+        rows = _claiming_waiting(stage).execute(connection, parameters).all()
+    return _claimed_steps(rows, stage, lambda row: f"{owner}/{row.job_id}")
+
+
+def _claimed_steps(rows: Sequence[Row[Any]], stage: Stage, owner: Callable[[Row[Any]], str]) -> list[ClaimedStep]:
+    """The steps that a statement has claimed, with the plugins that were registered then. Raises Unavailable."""
+    try:
+        return [_claimed_step(row, stage, owner(row), snapshot.of_version(row.version)) for row in rows]
+    except Exception:
+        # No fault of the jobs, which would fail if that counted.
+        with transaction() as session:
+            for row in rows:
+                leases.give_back(session, row.job_id, row.epoch, owner(row))
+        raise
 
 
 def _claimed_step(row: Row[Any], stage: Stage, owner: str, plugins: Snapshot) -> ClaimedStep:
@@ -101,6 +108,9 @@ def _claimed_step(row: Row[Any], stage: Stage, owner: str, plugins: Snapshot) ->
         user_id=row.user_id,
         namespace=row.namespace,
         attempt=row.attempt,
+        event_sequence=row.event_sequence,
+        observed=row.observed,
+        run_id=row.run_id,
         request_id=row.request_id,
         traceparent=row.traceparent,
         header=row.header,
@@ -177,7 +187,8 @@ def _reading(claiming: Update, stage: Stage) -> Prepared:
     return Prepared(
         select(
             *of_step.c,
-            *(_JOB.c[name] for name in ("kind", "user_id", "namespace", "attempt", "request_id", "traceparent")),
+            *(_JOB.c[name] for name in _READ_OF_JOB),
+            _JOB.c.last_observed_at.is_not(None).label("observed"),
             _DOCUMENT.c.header,
             _DOCUMENT.c.factors,
             document.label("document"),

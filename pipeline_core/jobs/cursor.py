@@ -20,7 +20,7 @@ from pipeline_core.database import again_if_contended, log_lines, transaction
 from pipeline_core.database.models import Job, Step, table
 from pipeline_core.features.snapshot import Snapshot
 from pipeline_core.jobs import advancing, feed_changes, leases, lifecycle, rollup
-from pipeline_core.jobs.changes import locked
+from pipeline_core.jobs.changes import Changes, LockNeeded, as_claimed, locked
 from pipeline_core.jobs.leases import LeaseLost
 from pipeline_core.stages.choice import next_of
 from pipeline_core.stages.names import Stage, after
@@ -132,28 +132,66 @@ def _plugins_now(step: ClaimedStep) -> Snapshot:
         return changes.plugins
 
 
-@again_if_contended
 def _finish(finished: Sequence[Finished], *, wait: bool) -> list[Progress | None]:
-    result: dict[str, Progress] = {}
-    steps = [each.step for each in finished]
+    written = _finish_first_launches([each for each in finished if _is_first_launch(each)])
+    if rest := [each for each in finished if each.step.owner not in written]:
+        written |= _finish_locked(rest, wait=wait)
+    return [written.get(each.step.owner) for each in finished]
+
+
+def _is_first_launch(finished: Finished) -> bool:
+    """Whether the job was launched, and its step has all that is known of it in the cluster: nothing."""
+    step = finished.step
+    return isinstance(finished.outcome, Launched) and not step.attempt and not step.observed
+
+
+@again_if_contended
+def _finish_first_launches(finished: Sequence[Finished]) -> dict[str, Progress]:
+    """Write these launches by one statement, without reading anything before. Returns their progress by the owner of the step;
+    nothing if they are not written."""
+    if not finished:
+        return {}
+    plugins = max((each.step.plugins for each in finished), key=lambda plugins: plugins.version)
+    try:
+        with (
+            transaction() as session,
+            session.no_autoflush,
+            as_claimed(session, [each.step for each in finished], plugins) as changes,
+        ):
+            _gather(session, changes, finished)
+            for each in finished:
+                failpoints.reach(Point.STAGE_FINISHING, each.step.stage, each.step.name)
+            changes.write_as_claimed(session)
+    except LockNeeded:
+        return {}
+    return {each.step.owner: Done() for each in finished}
+
+
+@again_if_contended
+def _finish_locked(finished: Sequence[Finished], *, wait: bool) -> dict[str, Progress]:
+    """Lock the jobs and write these outcomes. Returns the progress of those that are written, by the owner of the step."""
     # Without autoflush nothing is looked for in the session before each query: no job is an object of it.
+    steps = [each.step for each in finished]
     with transaction() as session, session.no_autoflush, locked(session, steps, wait=wait) as changes:
         held = [each for each in finished if changes.holds(each.step)]
-        launched: list[rollup.Observed] = []
-        for each in held:
-            step, outcome, job = each.step, each.outcome, changes.jobs[each.step.job_id]
-            with structlog.contextvars.bound_contextvars(**log_context(step)):
-                changes.write_trail(step, getattr(outcome, "trail", ()))
-                _write_outcome(session, job, step, outcome)
-            if isinstance(outcome, Launched):
-                launched.append(rollup.Observed(job, step.taskset or {}, outcome.observation, step.header))
-            result[step.owner] = progress_of(step, outcome, changes.plugins)
-        if launched:
-            rollup.apply(session, launched)
+        _gather(session, changes, held)
         changes.write(session)
         for each in held:
             failpoints.reach(Point.STAGE_FINISHING, each.step.stage, each.step.name)
-    return [result.get(step.owner) for step in steps]
+    return {each.step.owner: progress_of(each.step, each.outcome, changes.plugins) for each in held}
+
+
+def _gather(session: Session, changes: Changes, finished: Sequence[Finished]) -> None:
+    launched: list[rollup.Observed] = []
+    for each in finished:
+        step, outcome, job = each.step, each.outcome, changes.jobs[each.step.job_id]
+        with structlog.contextvars.bound_contextvars(**log_context(step)):
+            changes.write_trail(step, getattr(outcome, "trail", ()))
+            _write_outcome(session, job, step, outcome)
+        if isinstance(outcome, Launched):
+            launched.append(rollup.Observed(job, step.taskset or {}, outcome.observation, step.header))
+    if launched:
+        rollup.apply(session, launched, are_first=not changes.are_locked)
 
 
 def log_context(step: ClaimedStep) -> dict[str, Any]:

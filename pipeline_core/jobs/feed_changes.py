@@ -18,7 +18,7 @@ def note_stage(session: Session, job: Job, moment: datetime) -> None:
     """Put the present stage and reason of a locked job into the feed; where changes are gathered, in their statement."""
     row = of_stage(job, moment)
     if gathered := changes.gathered(session):
-        gathered.feed.append(row)
+        gathered.feed.append({"job_id": job.id, **row})
     else:
         session.execute(_INSERT, row)
 

@@ -20,7 +20,7 @@ from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, 
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import Job, JobDocument, Replica, table
-from pipeline_core.jobs import lifecycle
+from pipeline_core.jobs import changes, lifecycle
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
 from pipeline_core.taskset.document import Role
@@ -133,16 +133,23 @@ def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]
 
 
 def write(session: Session, changed: Iterable[tuple[Job, Collection[ReplicaReport]]]) -> None:
-    """Write these reports of jobs in their present job attempts."""
+    """Write these reports of jobs in their present job attempts; where changes are gathered, in their statement."""
     rows = [_row(job, report) for job, reports in changed for report in reports]
-    if rows:
-        session.execute(_UPSERT, {"rows": rows})
+    if gathered := changes.gathered(session):
+        gathered.replicas += rows
+    elif rows:
+        session.execute(_UPSERT, {"rows": list(map(_as_json, rows))})
 
 
-def write_documents(session: Session, changes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write changes of jobs' `roles` and `platform`; a column that is not among a job's changes keeps its value."""
-    rows = [{"job_id": job_id, **change} for job_id, change in changes.items() if change]
-    if rows:
+def write_documents(session: Session, changed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write changes of jobs' `roles` and `platform`; a column that is not among a job's changes keeps its value.
+
+    Where changes are gathered, it is done in their statement.
+    """
+    rows = [{"job_id": job_id, **change} for job_id, change in changed.items() if change]
+    if gathered := changes.gathered(session):
+        gathered.documents += rows
+    elif rows:
         session.execute(_UPDATE, {"rows": rows})
 
 
@@ -152,15 +159,16 @@ def _report(values: Sequence[Any]) -> ReplicaReport:
 
 
 def _row(job: Job, report: ReplicaReport) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(report, name) for name in _FIELDS}
-    times = {name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}
     return {
-        **row,
-        **times,
+        **{name: getattr(report, name) for name in _FIELDS},
         "job_id": job.id,
         "job_attempt": job.attempt,
         "diagnostics": report.diagnostics.replace("\0", ""),
     }
+
+
+def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, **{name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}}
 
 
 def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:

@@ -18,7 +18,7 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, log_lines, transaction, wakeups
 from pipeline_core.database.models import Cleanup, Job, JobDocument, Replica, table
-from pipeline_core.jobs import feed_changes, lifecycle, replicas
+from pipeline_core.jobs import changes, feed_changes, lifecycle, replicas
 from pipeline_core.jobs.replicas import KnownReplicas, Reports
 from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState, ReplicaState
@@ -187,7 +187,7 @@ def apply_cached_observations(job_ids: Collection[str]) -> list[str]:
 def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[ReplicaKey, ...]]:
     """Apply observations of many jobs. Returns the unneeded replicas of each.
 
-    Does not change `last_observed_at`, so that the reconcile tick still finds what a watch has missed.
+    Does not change `last_observed_at` of jobs in the cluster, so that the reconcile tick still finds what a watch has missed.
     """
     with transaction() as session:
         launched = (
@@ -209,9 +209,11 @@ def _apply_all(observations: Mapping[str, Observation]) -> dict[str, tuple[Repli
 
 def _note_early(session: Session, observations: Mapping[str, Observation], jobs: Sequence[Job]) -> None:
     """Write what is observed of jobs whose launch is not written yet. The observation of the launch, which may be older, is
-    merged with it."""
+    merged with it, since `last_observed_at` says that there is something to merge with."""
     if not jobs:
         return
+    for job in jobs:
+        job.last_observed_at = now()
     known = replicas.read(session, [job.id for job in jobs])
     replicas.write(session, [(job, known[job.id].merge(observations[job.id])) for job in jobs])
     platforms = {job.id: known[job.id].newer_platform(observations[job.id]) for job in jobs}
@@ -228,12 +230,18 @@ class Observed:
     header: Mapping[str, Any] | None = None
 
 
-def apply(session: Session, observed: Sequence[Observed]) -> dict[str, tuple[ReplicaKey, ...]]:
-    """Write observations of locked jobs, with the states that follow from them.
+def apply(
+    session: Session, observed: Sequence[Observed], *, are_first: bool = False
+) -> dict[str, tuple[ReplicaKey, ...]]:
+    """Write observations of jobs, with the states that follow from them. The jobs are locked, unless the observations
+    `are_first`: nothing was observed of the jobs before.
 
     Returns the unneeded replicas of each job that has some, for the caller to delete once the transaction has committed.
     """
-    known = replicas.read(session, [each.job.id for each in observed])
+    job_ids = [each.job.id for each in observed]
+    known = (
+        {job_id: KnownReplicas({}, None, {}) for job_id in job_ids} if are_first else replicas.read(session, job_ids)
+    )
     changed = {each.job.id: known[each.job.id].merge(each.observation) for each in observed}
     return _write(session, observed, known, changed)
 
@@ -343,10 +351,15 @@ def delete_earlier_replicas(session: Session, job: Job) -> None:
 
 def stop_replicas(session: Session, job: Job) -> None:
     """Mark the replicas that have not ended as stopped."""
+    moment = now()
+    if gathered := changes.gathered(session):
+        gathered.stop_replicas(job.id, moment)
+        if not gathered.are_locked:
+            return
     session.execute(
         update(Replica)
         .where(Replica.job_id == job.id, Replica.state.in_([state for state in ReplicaState if not state.ended]))
-        .values(state=ReplicaState.STOPPED, finished_at=now())
+        .values(state=ReplicaState.STOPPED, finished_at=moment)
     )
 
 

@@ -68,7 +68,8 @@ class ClaimedStep:
     the earlier plugin calls of this stage, oldest first. `claim_count` counts the claims of this step, including this one,
     since a worker last came to an outcome of it, and `crash_count` the unexpected exceptions in a row.
     `unreachable` are the plugins that the step was postponed for, by key. `traceparent` is the context of the job's trace, or of
-    the span that the stage is run in.
+    the span that the stage is run in. `event_sequence` is the number of the job's newest event, and `observed` whether anything
+    was observed of it in the cluster.
     """
 
     job_id: str
@@ -81,6 +82,9 @@ class ClaimedStep:
     user_id: str
     namespace: str
     attempt: int
+    event_sequence: int = 0
+    observed: bool = False
+    run_id: str | None = None
     request_id: str
     traceparent: str = ""
     header: Mapping[str, Any]

@@ -10,7 +10,7 @@ from sqlalchemy import Integer, bindparam, cast, func, select, text
 from sqlalchemy.exc import DataError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from pipeline_core.database import connected, execute_alone, log_lines, transaction
+from pipeline_core.database import connected, execute_alone, log_lines, own_transaction, transaction
 from pipeline_core.database.locks import Lock, lock
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.errors import Unavailable
@@ -46,6 +46,22 @@ def test_each_statement_without_a_session_is_a_transaction_of_its_own_and_the_ne
     with transaction() as session:
         session.execute(text("SELECT pg_current_xact_id()"))
         assert not session.execute(begun).scalar_one()
+
+
+def test_the_only_statement_of_a_session_may_be_a_transaction_of_its_own_but_not_one_after_others() -> None:
+    number = text("SELECT pg_current_xact_id()")
+    with transaction() as session, own_transaction(session.connection()):
+        assert session.execute(number).scalar_one() != session.execute(number).scalar_one()
+    with transaction() as session:
+        first = session.execute(number).scalar_one()
+        with own_transaction(session.connection()):
+            assert session.execute(number).scalar_one() == first
+        assert session.execute(number).scalar_one() == first
+    for _ in range(settings().database_connections + 1):
+        with pytest.raises(Unavailable), transaction() as session, own_transaction(session.connection()):
+            session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+    with transaction() as session:
+        assert session.execute(number).scalar_one() == session.execute(number).scalar_one()
 
 
 def test_a_connection_without_a_session_that_the_server_ends_costs_the_pool_nothing() -> None:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select, update
+from sqlalchemy import event, func, select, text, update
 
-from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, Observation
+from api.schemas.features import FeatureBody
+from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, Observation, ReplicaReport
 from pipeline_core.clusters.factory import cluster
 from pipeline_core.common import failpoints
+from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import FailpointReached, Point
-from pipeline_core.database import transaction
+from pipeline_core.database import connected, transaction
 from pipeline_core.database.engine import engine
-from pipeline_core.database.models import Step
-from pipeline_core.jobs import claims, control
+from pipeline_core.database.models import Delivery, Replica, Step
+from pipeline_core.database.prepared import texts
+from pipeline_core.features import registry
+from pipeline_core.jobs import changes, claims, control, cursor, replicas, rollup
 from pipeline_core.jobs.claims import NotOwner
+from pipeline_core.jobs.cursor import Done
+from pipeline_core.stages import launch
 from pipeline_core.stages.launch import pace
 from pipeline_core.stages.names import Stage
+from pipeline_core.stages.outcomes import Launched
+from pipeline_core.states import ReplicaState
+from tests.integration.jobs.test_contention import somebody_waits_for_a_lock
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, states, step_of, submitted, submitted_taskset
+from tests.waiting import HANG_SECONDS, wait_for
 from workers.tasks import stages
 
 pytestmark = pytest.mark.usefixtures("service_settings", "fast_launches")
@@ -60,6 +72,83 @@ def test_the_jobs_that_wait_are_launched_together_and_their_messages_cost_no_sta
             message(job_id)
     assert later == []
     assert len(alone) < 20, "six jobs take few more statements than one"
+
+
+def test_a_launch_by_itself_is_claimed_and_written_by_one_statement_each() -> None:
+    job_id = submitted_taskset()
+    with counted_statements() as counted:
+        claim = claimed(job_id, Stage.LAUNCH)
+        cursor.finish(claim, launch.run(claim))
+    assert states(job_id) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
+    assert len(counted) == 2
+
+
+def test_the_statements_of_a_launch_are_soon_planned_no_more() -> None:
+    with connected() as connection:
+        connection.execute(text("DEALLOCATE ALL"))
+    for _ in range(8):
+        claim = claimed(submitted_taskset(), Stage.LAUNCH)
+        cursor.finish(claim, launch.run(claim))
+    with connected() as connection:
+        found = connection.execute(text("SELECT name, custom_plans, generic_plans FROM pg_prepared_statements"))
+        plans = {row.name: (row.custom_plans, row.generic_plans) for row in found}
+    writing = texts(changes.LAUNCHING.text)[0].split()[1]
+    assert plans[writing] == (5, 3)
+
+
+def test_a_launch_that_is_written_while_somebody_observes_it_loses_nothing_of_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job_id = submitted_taskset(replicas=2)
+    claim = claimed(job_id, Stage.LAUNCH)
+    running = ReplicaReport("worker", 0, ReplicaState.RUNNING, started_at=now())
+    waiting = tuple(ReplicaReport("worker", index, ReplicaState.WAITING) for index in range(2))
+    read, written = replicas.read, []
+
+    def read_late(*arguments: Any) -> Any:
+        if not written:
+            outcome = Launched(observation=Observation(job_id, 0, waiting))
+            written.append(pool.submit(cursor.finish, claim, outcome))
+            wait_for(somebody_waits_for_a_lock, "the launch to wait for the observation")
+        return read(*arguments)
+
+    monkeypatch.setattr(replicas, "read", read_late)
+    monkeypatch.setattr(cluster(), "cached_observation", lambda job_id: Observation(job_id, 0, (running,)))
+    with ThreadPoolExecutor(1) as pool:
+        assert rollup.apply_cached_observations([job_id]) == []
+        assert written[0].result(HANG_SECONDS) == Done()
+    assert states(job_id) == [(1, "waiting"), (2, "running")]
+
+
+def test_a_launch_is_delivered_to_who_has_subscribed_since_its_claim() -> None:
+    claim = claimed(submitted_taskset(), Stage.LAUNCH)
+    plugin = {"pluginType": "LifeHook", "callAddress": "http://127.0.0.1:9/hook"}
+    body = {"name": "late", "author": "tests", "enabled": True, "plugins": [plugin]}
+    with transaction() as session:
+        registry.register(session, FeatureBody().read(body), ADMIN)
+    try:
+        cursor.finish(claim, launch.run(claim))
+        with transaction() as session:
+            query = select(Delivery.sequence).where(Delivery.subject_id == claim.job_id)
+            assert sorted(session.scalars(query)) == [2, 3]
+    finally:
+        with transaction() as session:
+            registry.delete(session, "late", ADMIN)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_replicas_that_have_not_ended_when_their_job_does_are_stopped(known: bool) -> None:
+    job_id = submitted_taskset(replicas=2, completionPolicy={"minSucceeded": 1})
+    claim = replace(claimed(job_id, Stage.LAUNCH), observed=known)
+    reports = [ReplicaReport("worker", index, ReplicaState.RUNNING, started_at=now()) for index in range(2)]
+    reports[0] = replace(reports[0], state=ReplicaState.SUCCEEDED, exit_code=0, finished_at=now())
+    cursor.finish(claim, Launched(observation=Observation(job_id, 0, tuple(reports))))
+    assert job_of(job_id).state == "succeeded"
+    with transaction() as session:
+        query = select(Replica.state, Replica.finished_at.is_not(None)).where(Replica.job_id == job_id)
+        assert [tuple(row) for row in session.execute(query.order_by(Replica.index))] == [
+            ("succeeded", True), ("stopped", True),
+        ]  # fmt: skip
 
 
 def test_nothing_is_claimed_that_is_held_postponed_locked_or_of_another_stage() -> None:
