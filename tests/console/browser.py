@@ -15,6 +15,7 @@ from tests.waiting import wait_for
 # Without the extra `test` these tests are skipped, with the reason; all others run.
 HAS_SELENIUM = find_spec("selenium") is not None
 if HAS_SELENIUM:
+    from selenium.common.exceptions import TimeoutException
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -40,6 +41,27 @@ _KEEP_VIOLATIONS = """
         window.violations.push(`${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile}`));
 """
 
+# Looked for in the page at each change of it: asking from outside, again and again, takes far more CPU time. What is no change of
+# the document, the focus for example, is seen at the end of LOOK_MS.
+_FIND = """
+    const [css, text, ms, done] = arguments;
+    const find = () => [...document.querySelectorAll(css)].find((one) => one.textContent.includes(text)) ?? null;
+    const end = (found) => {
+        observer.disconnect();
+        clearTimeout(timer);
+        done(found);
+    };
+    const look = () => {
+        const found = find();
+        if (found) end(found);
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(document, { attributes: true, characterData: true, childList: true, subtree: true });
+    const timer = setTimeout(() => end(find()), ms);
+    look();
+"""
+LOOK_MS = 250
+
 
 @dataclass
 class Browser:
@@ -53,24 +75,36 @@ class Browser:
         self.driver.get(f"{self.url}{path}")
 
     def sign_in(self, token: str, path: str = "/") -> None:
-        """Sign in with a token, and open a page."""
+        """Open a page, and sign in with a token."""
         self.open(path)
+        self.enter(token)
+
+    def enter(self, token: str) -> None:
+        """Sign in with a token at the page that asks for it."""
         self.find("#token").send_keys(token, Keys.ENTER)
         self.find(".bar")
 
+    def forget(self) -> None:
+        """Be as at first for the console: without its cookies, and what its pages have stored."""
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": self.url, "storageTypes": "local_storage"})
+
     def find(self, css: str, text: str = "") -> WebElement:
         """The first element that a selector finds and that has this text, as soon as there is one."""
-        script = """
-            const [css, text] = arguments;
-            return [...document.querySelectorAll(css)].find((one) => one.textContent.includes(text)) ?? null;
-        """
         try:
-            found = wait_for(lambda: self.script(script, css, text), f"{css} with the text {text!r}")
+            found = wait_for(lambda: self._look_for(css, text), f"{css} with the text {text!r}")
         except AssertionError as missing:
             missing.add_note(self.seen())
             raise
         assert isinstance(found, WebElement)
         return found
+
+    def _look_for(self, css: str, text: str) -> Any:
+        try:
+            return self.driver.execute_async_script(_FIND, css, text, LOOK_MS)
+        except TimeoutException:
+            # Another document has come meanwhile: the driver takes it for a script that does not end.
+            return None
 
     def seen(self) -> str:
         """What the page shows now, and what the browser has complained of: why something was not found."""
@@ -118,12 +152,14 @@ class Browser:
 
     def accessibility_problems(self) -> list[str]:
         """What axe finds against WCAG 2.2 AA on the page."""
-        self.driver.execute_script(AXE.read_text())
+        if not self.script("return 'axe' in window"):
+            self.script(AXE.read_text())
         found: list[str] = self.driver.execute_async_script(
             """
             const done = arguments[arguments.length - 1];
             const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-            axe.run(document, { runOnly: { type: 'tag', values: tags } }).then(({ violations }) => done(violations.flatMap(
+            const options = { runOnly: { type: 'tag', values: tags }, resultTypes: ['violations'] };
+            axe.run(document, options).then(({ violations }) => done(violations.flatMap(
                 ({ id, help, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html} ${failureSummary}`))));
             """
         )
@@ -156,6 +192,8 @@ def chromium(directory: Path) -> Iterator[Chrome]:
         "--hide-scrollbars",
         "--no-first-run",
         "--disable-background-networking",
+        # Each document has a process; one more is not started before there is another document.
+        "--disable-features=SpareRendererForSitePerProcess",
         "--lang=en",
         f"--user-data-dir={directory}",
     ):

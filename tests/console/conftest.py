@@ -79,11 +79,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 @pytest.fixture
 def browser(driver: Chrome, service: Installation) -> Iterator[Browser]:
     """The browser, in which nobody has signed in. At the end nothing may have been against the policy of the page."""
-    driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     browser = Browser(driver, service.url)
+    browser.forget()
     browser.look()
     browser.open("/")
-    browser.script("localStorage.clear()")
     browser.errors()
     yield browser
     assert browser.violations_of_the_policy() == []
@@ -93,7 +92,7 @@ def browser(driver: Chrome, service: Installation) -> Iterator[Browser]:
 @pytest.fixture
 def admin(browser: Browser) -> Browser:
     """The browser, in which the admin has signed in."""
-    browser.sign_in("admin")
+    browser.enter("admin")
     return browser
 
 

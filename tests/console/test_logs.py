@@ -28,19 +28,14 @@ def long_log(service: Installation) -> tuple[str, int]:
     return job, service.ask("GET", f"/v1/job/logs/{job}").text.count("\n")
 
 
-def open_logs(browser: Browser, long_log: tuple[str, int]) -> None:
-    """Open the job's page, and wait for all lines."""
-    job, count = long_log
-    browser.open(f"/jobs/{job}")
-    wait_for(lambda: lines(browser) == count, "all lines", progress=lambda: lines(browser))
-
-
 def lines(browser: Browser) -> int:
     return int("".join(filter(str.isdigit, browser.find(".logs .count").text)))
 
 
 def test_of_a_long_log_only_what_is_in_view_is_in_the_document(admin: Browser, long_log: tuple[str, int]) -> None:
-    open_logs(admin, long_log)
+    job, count = long_log
+    admin.open(f"/jobs/{job}")
+    wait_for(lambda: lines(admin) == count, "all lines", progress=lambda: lines(admin))
     box = admin.find(".log-box")
     for part in (0, 0.3, 0.999, 1):
         admin.script("arguments[0].scrollTop = arguments[0].scrollHeight * arguments[1]", box, part)
@@ -51,23 +46,19 @@ def test_of_a_long_log_only_what_is_in_view_is_in_the_document(admin: Browser, l
         assert len(admin.texts(".log-row")) <= MOST_ROWS
     admin.find(".log-row", "the end")
     admin.find(".log-row", "more characters")
-
-
-def test_a_very_long_line_is_wrapped_whole(admin: Browser, long_log: tuple[str, int]) -> None:
-    open_logs(admin, long_log)
+    # What is looked for is found and shown.
+    search = admin.find(".logs input[type=search]")
+    search.send_keys("77777")
+    admin.find(".logs [role=status]", "1 of 1")
+    admin.find(".log-target mark", "77777")
+    search.clear()
+    # A very long line is wrapped whole.
     admin.find(".logs .check", "Wrap").click()
-    admin.script("const box = document.querySelector('.log-box'); box.scrollTop = box.scrollHeight")
+    admin.script("arguments[0].scrollTop = arguments[0].scrollHeight", box)
     admin.find(".log-row", "the end")
     rows = admin.script("return document.querySelector('.log-all').clientHeight / 18")
     assert rows > LINES + LONG / 400
     assert len(admin.texts(".log-row")) <= MOST_ROWS
-
-
-def test_what_is_looked_for_is_found_and_shown(admin: Browser, long_log: tuple[str, int]) -> None:
-    open_logs(admin, long_log)
-    admin.find(".logs input[type=search]").send_keys("77777")
-    admin.find(".logs [role=status]", "1 of 1")
-    admin.find(".log-target mark", "77777")
 
 
 def test_colours_of_terminals_are_shown_and_logs_of_a_replica_alone(admin: Browser, stories: Scenario) -> None:
