@@ -114,7 +114,8 @@ def replica_count(role: Mapping[str, Any]) -> int:
 
 def sidecars(template: Mapping[str, Any]) -> tuple[str, ...]:
     """The containers of a pod template that its annotation marks as sidecars, in the order of the annotation."""
-    return read_sidecars(sidecars_text(template) or "[]") or ()
+    text = sidecars_text(template)
+    return read_sidecars(text) or () if text else ()
 
 
 def sidecars_text(template: Mapping[str, Any]) -> str | None:

@@ -55,8 +55,13 @@ def key_of(pod: Mapping[str, Any]) -> ReplicaKey:
 
 def replica_attempt_of_pod(job_id: str, name: str) -> ReplicaAttempt | None:
     """The job attempt and the replica attempt in a pod's name; None when the pod is not one of the job."""
-    found = re.fullmatch(rf"{re.escape(job_id)}-(.+)-(\d+)-(\d+)-(\d+)", name)
-    return (int(found[2]), ReplicaKey(found[1], int(found[4]), int(found[3]))) if found else None
+    if not name.startswith(f"{job_id}-"):
+        return None
+    role, *numbers = name[len(job_id) + 1 :].rsplit("-", 3)
+    if not role or len(numbers) != 3 or not all(map(str.isdecimal, numbers)):
+        return None
+    attempt, replica_attempt, index = map(int, numbers)
+    return attempt, ReplicaKey(role, index, replica_attempt)
 
 
 def platform_of(job_id: str, attempt: int, namespace: str, uid: str, results: Mapping[str, int]) -> Json:

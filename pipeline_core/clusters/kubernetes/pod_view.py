@@ -68,7 +68,7 @@ class PodContainer:
 
 
 class PodView:
-    """A pod of ours at the time `now`. Raises KeyError or ValueError when it is not one of ours."""
+    """A pod of ours at the time `now`, read once. Raises KeyError or ValueError when it is not one of ours."""
 
     def __init__(self, pod: Mapping[str, Any], now: datetime) -> None:
         self.now = now
@@ -93,21 +93,21 @@ class PodView:
         """The containers whose logs are shown to users."""
         return tuple(one for one in self.containers if one.name not in OURS)
 
-    @property
+    @cached_property
     def mains(self) -> tuple[PodContainer, ...]:
         return tuple(one for one in self.containers if one.counts and not one.init)
 
-    @property
+    @cached_property
     def needed(self) -> tuple[PodContainer, ...]:
         """The containers that the pod needs: those that count, and native sidecars until the main containers have begun."""
         begun = any(one.began for one in self.mains)
         return tuple(one for one in self.containers if one.counts or (one.init and not begun))
 
-    @property
+    @cached_property
     def phase_ended(self) -> bool:
         return self.phase in ("Succeeded", "Failed") and not self._phase_is_ahead
 
-    @property
+    @cached_property
     def mains_ended(self) -> bool:
         return bool(self.mains) and all(self._final(one) for one in self.mains)
 
@@ -120,7 +120,7 @@ class PodView:
     def sidecars_run(self) -> bool:
         return not self.phase_ended and any(one.running for one in self.containers if not one.counts)
 
-    @property
+    @cached_property
     def failed(self) -> PodContainer | None:
         """The first container that failed for good."""
         return next((one for one in self.containers if one.counts and self._final(one) and _code(one)), None)
@@ -141,7 +141,7 @@ class PodView:
     def grace(self) -> timedelta:
         return timedelta(seconds=self.spec.get("terminationGracePeriodSeconds", 30))
 
-    @property
+    @cached_property
     def began(self) -> datetime | None:
         return min((one.began for one in self.containers if one.began), default=None)
 

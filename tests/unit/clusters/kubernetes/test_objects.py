@@ -175,3 +175,8 @@ def test_a_replica_attempt_is_read_from_the_name_of_its_pod(role: str) -> None:
     key = ReplicaKey(role, 7, 3)
     assert objects.replica_attempt_of_pod("j1", objects.pod_name("j1", 12, key)) == (12, key)
     assert objects.replica_attempt_of_pod("j2", objects.pod_name("j1", 12, key)) is None
+
+
+@pytest.mark.parametrize("name", ["j1", "j1-", "j1-0-0-0", "j1--0-0-0", "j1-main-0-0", "j1-main-0-0-x", "j1-main-0--0"])
+def test_other_names_are_of_no_pod_of_a_job(name: str) -> None:
+    assert objects.replica_attempt_of_pod("j1", name) is None
