@@ -49,7 +49,7 @@ RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
 CRASH_PAUSE = 5.0
 """Seconds until a stage is retried that ended with an unexpected exception."""
 SLOW_TURNS = 2
-"""Of the steps that waited long for their plugins so many are finished at a time."""
+"""Of the steps that waited long for their plugins, and those after them, so many are finished at a time."""
 
 
 @part
@@ -86,14 +86,15 @@ def run(
         structlog.contextvars.bind_contextvars(request_id=step.request_id)
         tracing.bind(step.traceparent)
         if take_from:
-            return _run_claimed(step, ())
-        progress = _run_in_place(step, carries)
+            return _run_claimed(step, (), time.monotonic())
+        began = time.monotonic()
+        progress = _run_in_place(step, carries, began)
         while isinstance(progress, Continue) and progress.claimed:
             stage = progress.stage
             structlog.contextvars.bind_contextvars(stage=str(stage))
             failpoints.reach(Point.STAGE_CARRIED, stage, step.name)
             with carried(stage):
-                progress = _run_in_place(progress.claimed, carries)
+                progress = _run_in_place(progress.claimed, carries, began)
         return progress
     except Unavailable as error:
         # The step stays due: its lease expires, or was never taken, and a tick publishes it again.
@@ -105,7 +106,7 @@ def run(
     return None
 
 
-def _run_in_place(step: ClaimedStep, carries: Collection[Stage]) -> Progress | None:
+def _run_in_place(step: ClaimedStep, carries: Collection[Stage], began: float) -> Progress | None:
     """Run the stage if the step gets a place; otherwise release it, and let it wait for one."""
     tried_alone = trial(step.claim_count, settings().max_claims) is Trial.ALONE
     keys = ALONE if tried_alone else first_keys(step)
@@ -116,7 +117,7 @@ def _run_in_place(step: ClaimedStep, carries: Collection[Stage]) -> Progress | N
     if tried_alone:
         _run_alone(step)
         return None
-    return _run_claimed(step, carries)
+    return _run_claimed(step, carries, began)
 
 
 def first_keys(step: ClaimedStep) -> frozenset[Key]:
@@ -139,7 +140,8 @@ def _wait(step: ClaimedStep, keys: frozenset[Key]) -> None:
     shares().wait(Waiting(step.job_id, step.epoch, step.stage), keys)
 
 
-def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
+def _run_claimed(step: ClaimedStep, carries: Collection[Stage], began: float) -> Progress:
+    """Run the stage and finish the step. `began` is when the thread began with the job, by the monotonic clock."""
     started = time.monotonic()
     result: Outcome
     try:
@@ -147,7 +149,7 @@ def _run_claimed(step: ClaimedStep, carries: Collection[Stage]) -> Progress:
             with lease_renewal().holding(step):
                 failpoints.reach(Point.STAGE_CLAIMED, step.stage, step.name)
                 result = outcome(step, RUN[step.stage])
-                if time.monotonic() - started >= SLOW_SECONDS:
+                if time.monotonic() - began >= SLOW_SECONDS:
                     turn.enter_context(slow_turns())
             progress = cursor.finish(step, result, () if stopping() else carries)
     except (Unavailable, LeaseLost):

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from pipeline_core.common.clock import now
-from pipeline_core.database import connected
+from pipeline_core.database import execute_alone
 from pipeline_core.database.engine import to_json
 from pipeline_core.database.models import FeedChange, FeedKind, Job, JobDocument, Registry, Step, TrailRow, table
 from pipeline_core.database.prepared import Prepared
@@ -64,8 +64,8 @@ def write(step: ClaimedStep, outcome: Advance, stage: Stage, registry_version: i
         "new_factors": None if outcome.factors is None else to_json(outcome.factors),
     }
     entries = _ENTRIES.parameters(trail_rows.rows_of(step, outcome.trail))
-    with connected() as connection:
-        return bool(_ADVANCING.execute(connection, {**parameters, **entries}).scalar_one())
+    ((number,),) = execute_alone(_ADVANCING, {**parameters, **entries})
+    return bool(number)
 
 
 def _held() -> CTE:

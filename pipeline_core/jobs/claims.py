@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Interval, Row, Text, Update, bindparam, case, func, literal_column, null, or_, select, update
+from sqlalchemy import Interval, Text, Update, bindparam, case, func, literal_column, null, or_, select, update
 
 from pipeline_core.common.stored import known_fields
-from pipeline_core.database import again_if_contended, connected, transaction
+from pipeline_core.database import again_if_contended, connected, execute_alone, transaction
 from pipeline_core.database.models import Job, JobDocument, Registry, Step, table
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.features import snapshot
@@ -54,16 +54,16 @@ def claim(
         "holder": holder,
         "lease": timedelta(seconds=settings().lease_seconds),
     }
+    rows = execute_alone(_claiming(stage), parameters)
+    if rows:
+        (step,) = _claimed_steps(rows, stage, lambda row: owner)
+        return step
+    if not after(stage):
+        return NotOwner()
     with connected() as connection:
-        row = _claiming(stage).execute(connection, parameters).one_or_none()
-        if row is None:
-            if not after(stage):
-                return NotOwner()
-            pending = connection.execute(select(_STEP.c.epoch, _STEP.c.stage).where(_STEP.c.job_id == job_id))
-            found = pending.one_or_none()
-            return why_not_claimed((found.epoch, Stage(found.stage)) if found else None, epoch, stage)
-    (step,) = _claimed_steps([row], stage, lambda row: owner)
-    return step
+        pending = connection.execute(select(_STEP.c.epoch, _STEP.c.stage).where(_STEP.c.job_id == job_id))
+        found = pending.one_or_none()
+    return why_not_claimed((found.epoch, Stage(found.stage)) if found else None, epoch, stage)
 
 
 @again_if_contended
@@ -79,12 +79,11 @@ def claim_waiting(stage: Stage, most: int, owner: str) -> list[ClaimedStep]:
         "owner": f"{owner}/",
         "lease": timedelta(seconds=settings().lease_seconds),
     }
-    with connected() as connection:
-        rows = _claiming_waiting(stage).execute(connection, parameters).all()
+    rows = execute_alone(_claiming_waiting(stage), parameters)
     return _claimed_steps(rows, stage, lambda row: f"{owner}/{row.job_id}")
 
 
-def _claimed_steps(rows: Sequence[Row[Any]], stage: Stage, owner: Callable[[Row[Any]], str]) -> list[ClaimedStep]:
+def _claimed_steps(rows: Sequence[Any], stage: Stage, owner: Callable[[Any], str]) -> list[ClaimedStep]:
     """The steps that a statement has claimed, with the plugins that were registered then. Raises Unavailable."""
     try:
         return [_claimed_step(row, stage, owner(row), snapshot.of_version(row.version)) for row in rows]
@@ -96,7 +95,7 @@ def _claimed_steps(rows: Sequence[Row[Any]], stage: Stage, owner: Callable[[Row[
         raise
 
 
-def _claimed_step(row: Row[Any], stage: Stage, owner: str, plugins: Snapshot) -> ClaimedStep:
+def _claimed_step(row: Any, stage: Stage, owner: str, plugins: Snapshot) -> ClaimedStep:
     return ClaimedStep(
         job_id=row.job_id,
         epoch=row.epoch,

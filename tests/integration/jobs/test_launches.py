@@ -21,7 +21,7 @@ from pipeline_core.common.failpoints import FailpointReached, Point
 from pipeline_core.database import connected, transaction
 from pipeline_core.database.engine import engine
 from pipeline_core.database.models import Delivery, Replica, Step
-from pipeline_core.database.prepared import texts
+from pipeline_core.database.prepared import Prepared, texts
 from pipeline_core.features import registry
 from pipeline_core.jobs import changes, claims, control, cursor, replicas, rollup
 from pipeline_core.jobs.claims import NotOwner
@@ -56,8 +56,16 @@ def counted_statements() -> Iterator[list[str]]:
     def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
         found.append(statement)
 
+    def execute_counted(statement: Prepared, *arguments: Any) -> list[Any]:
+        found.append(statement.text)
+        return execute(statement, *arguments)
+
+    execute = Prepared.execute_by_driver
     event.listen(engine(), "before_cursor_execute", count)
-    yield found
+    with pytest.MonkeyPatch.context() as counting:
+        # These are no statements of SQLAlchemy's engine.
+        counting.setattr(Prepared, "execute_by_driver", execute_counted)
+        yield found
     event.remove(engine(), "before_cursor_execute", count)
 
 

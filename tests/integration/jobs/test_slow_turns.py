@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pytest
@@ -10,8 +10,9 @@ import pytest
 from pipeline_core.jobs import cursor
 from pipeline_core.jobs.cursor import Progress
 from pipeline_core.stages.names import Stage
-from pipeline_core.stages.outcomes import ClaimedStep, Outcome
-from tests.integration.jobs.test_cursor import job_of, submitted_taskset
+from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome
+from pipeline_core.stages.shares import SLOW_SECONDS
+from tests.integration.jobs.test_cursor import job_of, submitted, submitted_taskset, taskset
 from workers import stage_run
 from workers.lease_renewal import lease_renewal
 
@@ -52,4 +53,21 @@ def test_a_step_that_waited_long_takes_a_turn_until_it_is_finished(
     job_id = submitted_taskset()
     stage_run.run(job_id, 0, Stage.LAUNCH, "w1")
     assert turns.happened == expected
+    assert job_of(job_id).state == "succeeded"
+
+
+def test_a_launch_after_a_stage_that_waited_long_takes_a_turn_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: Any = Turns()
+    clock = SimpleNamespace(now=0.0)
+
+    def translated(step: ClaimedStep) -> Outcome:
+        clock.now += SLOW_SECONDS
+        return Advance(taskset=taskset())
+
+    monkeypatch.setattr(stage_run, "slow_turns", lambda: turns)
+    monkeypatch.setattr(stage_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setitem(stage_run.RUN, Stage.TRANSLATE, translated)
+    job_id = submitted()
+    stage_run.run(job_id, 0, Stage.TRANSLATE, "w1", carries=[Stage.LAUNCH])
+    assert turns.happened == ["entered while 1 is renewed", "left"] * 2
     assert job_of(job_id).state == "succeeded"
