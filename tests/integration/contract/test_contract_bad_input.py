@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -173,17 +174,27 @@ def nothing_written(api: Installation) -> Iterator[None]:
 
 def rows(api: Installation) -> dict[str, int]:
     """How many rows each table has."""
-    with (
-        closing(psycopg2.connect(api.environment["PIPELINE_DATABASE_URL"])) as connection,
-        connection.cursor() as cursor,
-    ):
+    with reader(api.environment["PIPELINE_DATABASE_URL"]).cursor() as cursor:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-        tables = [name for (name,) in cursor.fetchall()]
-        found = {}
-        for table in tables:
-            cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
-            ((found[table],),) = cursor.fetchall()
-        return found
+        count = sql.SQL("SELECT {}, count(*) FROM {}")
+        counts = [count.format(sql.Literal(name), sql.Identifier(name)) for (name,) in cursor.fetchall()]
+        cursor.execute(sql.SQL(" UNION ALL ").join(counts))
+        return dict(cursor.fetchall())
+
+
+@cache
+def reader(database_url: str) -> Any:
+    """One connection for all tests: they ask hundreds of times."""
+    connection = psycopg2.connect(database_url)
+    connection.autocommit = True
+    return connection
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_reader(api: Installation) -> Iterator[None]:
+    yield
+    reader(api.environment["PIPELINE_DATABASE_URL"]).close()
+    reader.cache_clear()
 
 
 def send(api: Installation, method: str, path: str, data: bytes | None = None, **headers: str) -> requests.Response:
