@@ -40,8 +40,9 @@ WRITE_SECONDS = 0.5
 """How long answers are gathered before they are written."""
 GATHER_SECONDS = 0.25
 """How long questions are gathered before they are taken."""
-MOST_TAKEN = 16
-"""How many questions a process has taken for one shadow at most: asked, and still to be asked."""
+MOST_TAKEN = 32
+"""How many questions a process has taken for one shadow at most, asked and still to be asked: so it asks it 128 a second at most,
+as often as it gathers."""
 
 
 class ShadowWorker:
