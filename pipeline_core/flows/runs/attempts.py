@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import structlog
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from pipeline_core.auth.actor import SYSTEM, Actor
@@ -28,7 +29,7 @@ from pipeline_core.database.engine import to_json
 from pipeline_core.database.locks import Lock
 from pipeline_core.database.models import Cleanup, Job, PortLease, TaskAttempt, TaskRunRow, table
 from pipeline_core.database.wakeups import RunDue
-from pipeline_core.errors import Conflict, MissingParameter, NotFound, WrongParameter
+from pipeline_core.errors import Conflict, MissingParameter, NotFound, PipelineError, WrongParameter
 from pipeline_core.flows.definition import preparation
 from pipeline_core.flows.definition.flow import Task
 from pipeline_core.flows.notation.errors import NotationError
@@ -198,9 +199,16 @@ def prepare_jobs(
     known = _Outputs(session, run.context.id, outputs)
     for command in commands:
         key = AttemptKey(command.task, command.attempt)
-        with suppress(NoFreePorts, *_NOT_SUBMITTABLE):
-            others = sum(job.size for job in prepared.values())
+        others = sum(job.size for job in prepared.values())
+        try:
             prepared[command] = _prepare(session, run, key, known, others, may_lease=False)
+        except (NoFreePorts, *_NOT_SUBMITTABLE):
+            continue
+        except (SQLAlchemyError, PipelineError):
+            raise
+        except Exception:
+            # It must not keep the run from what else there is to write.
+            log.exception("the job of a task is not prepared: unexpected error", run_id=run.context.id, task=key.task)
     return prepared
 
 

@@ -206,3 +206,17 @@ def test_a_run_stores_no_more_tasksets_than_it_may(engine: Engine, monkeypatch: 
     engine.turn(run_id, "b", JobState.SUCCEEDED)
     assert engine.states(run_id) == {"a": "succeeded", "b": "succeeded", "c": "failed"}
     assert "PIPELINE_RUN_MAX_BYTES" in engine.tasks(run_id)["c"].reason
+
+
+def test_a_task_whose_job_cannot_be_built_for_an_unknown_reason_keeps_no_end_from_being_applied(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = begin(store(flow_entry("broken", {"a": [], "b": ["a"]})))
+    engine.go()
+    with monkeypatch.context() as patch:
+        patch.setattr(attempts.taskset, "build", lambda *args: {}["a bug"])
+        with pytest.raises(KeyError, match="a bug"):
+            engine.turn(run_id, "a", JobState.SUCCEEDED)
+        assert engine.states(run_id) == {"a": "succeeded", "b": "waiting"}
+    engine.go()
+    assert len(engine.jobs(run_id, "b")) == 1
