@@ -19,7 +19,7 @@ POSTGRES, VALKEY, SERVICE = "postgres", "valkey", "service"
 
 def measure(scale: Scale) -> Result:
     """Start everything, wait until it has settled, and then see what it takes for a while."""
-    with standing() as stand:
+    with standing(split=False) as stand:
         stand.start_service()
         time.sleep(scale.idle_after)
         before, started = _cpu_seconds(), time.perf_counter()

@@ -116,8 +116,11 @@ class Stand:
 
 
 @contextmanager
-def standing() -> Iterator[Stand]:
-    """A stand of its own, in a directory that is gone afterwards. Nothing of it runs yet but its servers."""
+def standing(*, split: bool = True) -> Iterator[Stand]:
+    """A stand of its own, in a directory that is gone afterwards. Nothing of it runs yet but its servers.
+
+    `split`: what the background worker does is done by a process of its own each, so that a row can start those that it needs.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="pipeline-bench-") as directory,
         DataDirectory(Path(directory) / "data") as data,
@@ -157,7 +160,7 @@ def standing() -> Iterator[Stand]:
                     api_ready=lambda: listener.answers("/readyz"),
                     stage_workers=stage_workers(),
                     hook_workers=1,
-                    split=True,
+                    split=split,
                 )
                 yield Stand(supervisor, plan, listener.url, environment)
         finally:
