@@ -57,15 +57,20 @@ def test_a_contended_transaction_is_retried_as_a_whole() -> None:
     first, second = submitted(), submitted()
     tries: list[str] = []
     both_hold_one = Barrier(2, timeout=HANG_SECONDS)
+    committed = Event()
 
     @again_if_contended
     def touch(mine: str, other: str) -> None:
         tries.append(mine)
+        if len(tries) > 2:
+            # Otherwise it may lock its job again before the other one, which waits for it, is woken.
+            assert committed.wait(HANG_SECONDS)
         with transaction() as session:
             for place, job_id in enumerate((mine, other)):
                 session.execute(text("UPDATE jobs SET retried = retried + 1 WHERE id = :id"), {"id": job_id})
                 if place == 0 and len(tries) <= 2:
                     both_hold_one.wait()
+        committed.set()
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(touch, (first, second), (second, first)))
