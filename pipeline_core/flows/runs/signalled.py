@@ -14,18 +14,16 @@ from pipeline_core.database.models import RunRow
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.states import JobState
 
-_RUN_COLUMNS = (
-    "id", "flow_id", "trigger", "execution_date", "state", "reason", "blocked_by", "tasks_version", "creator", "runner",
-    "created_at", "started_at", "finished_at",
-)  # fmt: skip
 _READ = Prepared(
-    text(f"""
-    SELECT {", ".join(f"runs.{name}" for name in _RUN_COLUMNS)},
+    text("""
+    SELECT runs.id, runs.flow_id, runs.trigger, runs.execution_date, runs.state, runs.reason, runs.blocked_by,
+        runs.tasks_version, runs.creator, runs.runner, runs.created_at, runs.started_at, runs.finished_at,
         EXISTS (SELECT FROM task_attempts WHERE task_attempts.run_id = runs.id AND task_attempts.pending) AS pending,
         signal.id AS signal_id, signal.job_id = '' AS start_more, task_attempts.key, task_attempts.attempt, jobs.id AS job_id,
         jobs.state AS job_state, jobs.reason AS job_reason, jobs.started_at AS job_started_at,
         jobs.finished_at AS job_finished_at,
-        jobs.state = '{JobState.SUCCEEDED}' AND EXISTS (SELECT FROM job_results WHERE job_results.job_id = jobs.id) AS has_results
+        jobs.state = CAST(:succeeded AS text)
+            AND EXISTS (SELECT FROM job_results WHERE job_results.job_id = jobs.id) AS has_results
     FROM runs
     LEFT JOIN LATERAL (
         SELECT run_signals.id, run_signals.job_id FROM run_signals WHERE run_signals.run_id = runs.id
@@ -78,12 +76,12 @@ class SignalledRun:
 def read(run_id: str) -> SignalledRun | None:
     """The run; None if there is none. Raises Unavailable."""
     with connected() as connection:
-        rows = _READ.execute(connection, {"run_id": run_id}).all()
+        rows = _READ.execute(connection, {"run_id": run_id, "succeeded": JobState.SUCCEEDED}).all()
     if not rows:
         return None
     named = {row.job_id: row for row in rows if row.key is not None}
     return SignalledRun(
-        columns={name: getattr(rows[0], name) for name in _RUN_COLUMNS},
+        columns=dict(zip(rows[0]._fields[: rows[0]._fields.index("pending")], rows[0], strict=False)),
         signals={row.signal_id: row.job_id for row in rows if row.signal_id is not None},
         jobs=[
             TaskJob(
