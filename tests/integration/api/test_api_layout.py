@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, insert, select
+from sqlalchemy import func, insert, select
 
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
 from pipeline_core.common.ids import new_run_id
 from pipeline_core.database import transaction
-from pipeline_core.database.engine import engine
 from pipeline_core.database.models import FlowRow, RunRow, TaskAttempt, TaskRunRow
 from tests.builders import flow_entry
+from tests.statements import counted_statements
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
 
@@ -144,16 +144,8 @@ def test_a_grid_of_25_runs_and_200_tasks_is_one_request_and_one_query(admin: Any
             insert(TaskRunRow),
             [{**task, "run_id": id, "key": f"t{n}", "name": f"t{n}"} for id in ids for n in range(200)],
         )
-    executed: list[str] = []
-
-    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        executed.append(statement)
-
-    event.listen(engine(), "before_cursor_execute", note)
-    try:
+    with counted_statements() as executed:
         grid = admin.payload("GET", "/v1/flows/sales/grid")
-    finally:
-        event.remove(engine(), "before_cursor_execute", note)
     assert [len(run["tasks"]) for run in grid["runs"]] == [200] * 25
     assert all(cell["state"] == "running" for run in grid["runs"] for cell in run["tasks"])
     assert len([statement for statement in executed if "task_runs" in statement]) == 1

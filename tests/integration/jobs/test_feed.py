@@ -5,21 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
-from sqlalchemy import delete, event, func, select, text
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
 from api.schemas.jobs import Submit
 from pipeline_core.auth.actor import Actor
 from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
-from pipeline_core.database.engine import engine
 from pipeline_core.database.models import Event, FeedChange, FeedKind, Job
 from pipeline_core.jobs import claims, control, cursor, feed, feed_tail, lifecycle
 from pipeline_core.jobs.cursor import Continue
@@ -29,6 +28,7 @@ from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Postpone
 from pipeline_core.states import JobState
 from tests import builders
+from tests.statements import counted_statements
 from tests.waiting import HANG_SECONDS
 
 ADMIN = Actor(name="admin", admin=True)
@@ -290,21 +290,6 @@ def test_the_moves_of_a_job_from_stage_to_stage_are_in_the_feed_between_its_even
     }
     assert {entry["kind"] for entry in everything(Actor(name="bob", own_only=True))} == set()
     assert len(everything(Actor(name="ada", own_only=True), limit=1)) == 4
-
-
-@contextmanager
-def counted_statements() -> Iterator[list[str]]:
-    """The statements that are executed meanwhile."""
-    executed: list[str] = []
-
-    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        executed.append(statement)
-
-    event.listen(engine(), "before_cursor_execute", note)
-    try:
-        yield executed
-    finally:
-        event.remove(engine(), "before_cursor_execute", note)
 
 
 def test_a_tail_shows_each_reader_what_the_feed_shows() -> None:

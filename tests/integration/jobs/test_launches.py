@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select, text, update
+from sqlalchemy import func, select, text, update
 
 from api.schemas.features import FeatureBody
 from pipeline_core.clusters.base import ClusterUnavailable, LaunchRequest, Observation, ReplicaReport
@@ -19,9 +17,8 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import FailpointReached, Point
 from pipeline_core.database import connected, transaction
-from pipeline_core.database.engine import engine
 from pipeline_core.database.models import Delivery, Replica, Step
-from pipeline_core.database.prepared import Prepared, texts
+from pipeline_core.database.prepared import texts
 from pipeline_core.features import registry
 from pipeline_core.jobs import changes, claims, control, cursor, replicas, rollup
 from pipeline_core.jobs.claims import NotOwner
@@ -33,6 +30,7 @@ from pipeline_core.stages.outcomes import Launched
 from pipeline_core.states import ReplicaState
 from tests.integration.jobs.test_contention import somebody_waits_for_a_lock
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, states, step_of, submitted, submitted_taskset
+from tests.statements import counted_statements
 from tests.waiting import HANG_SECONDS, wait_for
 from workers.tasks import stages
 
@@ -47,26 +45,6 @@ def fast_launches() -> None:
 def message(job_id: str) -> None:
     task: Any = SimpleNamespace(request=SimpleNamespace(hostname="stages1@here", chain=None))
     stages.run_stage(task, job_id, 0, Stage.LAUNCH)
-
-
-@contextmanager
-def counted_statements() -> Iterator[list[str]]:
-    found: list[str] = []
-
-    def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
-        found.append(statement)
-
-    def execute_counted(statement: Prepared, *arguments: Any) -> list[Any]:
-        found.append(statement.text)
-        return execute(statement, *arguments)
-
-    execute = Prepared.execute_by_driver
-    event.listen(engine(), "before_cursor_execute", count)
-    with pytest.MonkeyPatch.context() as counting:
-        # These are no statements of SQLAlchemy's engine.
-        counting.setattr(Prepared, "execute_by_driver", execute_counted)
-        yield found
-    event.remove(engine(), "before_cursor_execute", count)
 
 
 def test_the_jobs_that_wait_are_launched_together_and_their_messages_cost_no_statement() -> None:
