@@ -83,7 +83,7 @@ def ask(
 ) -> TrailEntry:
     """Ask a shadow, and return its answer as it would be on the trail. `namespace` is for a TaskSet that names none.
 
-    Raises CircuitOpen and ConcurrencyLimit when it is not asked now.
+    Raises CircuitOpen and ConcurrencyLimit when it is not asked now. If it was, and may not be asked once more, it has failed.
     """
     call = PluginCall(job_id, stage, plugin.key, SHADOW_CALL)
     started_at, started = now(), time.monotonic()
@@ -120,9 +120,9 @@ def ask(
             attempts,
             **_READ[plugin.type](reply.body, packet.job, keep, job_id, namespace),
         )
-    except (CircuitOpen, ConcurrencyLimit):
-        raise
     except CallFailed as failure:
+        if isinstance(failure, CircuitOpen | ConcurrencyLimit) and not failure.attempts:
+            raise
         outcome = TrailOutcome.REJECTED if isinstance(failure, JobRejected) else TrailOutcome.FAILED
         return entry(outcome, attempts or failure.attempts, reason=mask(failure.cause, plugin.endpoint.secrets))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from pipeline_core.database.wakeups import ShadowDue
 from pipeline_core.features.snapshot import RegisteredPlugin
+from pipeline_core.plugins.errors import CallFailed, CircuitOpen, ConcurrencyLimit
+from pipeline_core.plugins.packet import Packet
 from pipeline_core.plugins.types import Mode, PluginType
 from pipeline_core.stages import shadows
 from pipeline_core.stages.calls import settled_calls
@@ -128,3 +132,17 @@ def test_what_a_shadow_is_compared_with() -> None:
     assert shadows.deciding(GATE, calls[:2], "") == 1
     assert shadows.deciding(GATE, calls, "c") is None
     assert shadows.deciding(PluginType.FACTOR_GENERATOR, calls, "") is None
+
+
+@pytest.mark.parametrize("refused", [CircuitOpen("it is left alone"), ConcurrencyLimit("full")])
+def test_a_call_that_was_made_has_failed_although_the_next_attempt_is_refused(
+    monkeypatch: pytest.MonkeyPatch, refused: CallFailed
+) -> None:
+    client = SimpleNamespace(call=Mock(side_effect=refused))
+    monkeypatch.setattr(shadows, "shadow_client", lambda: client)
+    asked = (shadow(Stage.GATES, "s", "a"), "j1", Stage.GATES, Packet({}, {}, {}), "default", "r1")
+    with pytest.raises(type(refused)):
+        shadows.ask(*asked)
+    refused.attempts = 2
+    entry = shadows.ask(*asked)
+    assert (entry.outcome, entry.attempts, entry.reason) == (TrailOutcome.FAILED, 2, refused.cause)
