@@ -150,15 +150,7 @@ class Changes:
     def write(self, session: Session) -> None:
         """Write all of it by one statement. The jobs are locked."""
         columns, jobs = _changed(self)
-        rows = self._rows(jobs)
-        parts = tuple(name for name in rows if rows[name])
-        if not parts:
-            return
-        statement, passed = _writing(parts, columns)
-        parameters: dict[str, Any] = {}
-        for name in parts:
-            parameters |= passed[name].parameters(rows[name])
-        session.execute(statement, parameters)
+        _write(session, self._rows(jobs), columns)
 
     def write_as_claimed(self, session: Session) -> None:
         """Lock the jobs and write all of it by one statement: a transaction of its own, unless the session has begun one.
@@ -259,6 +251,34 @@ def gathered(session: Session) -> Changes | None:
     """The changes that are gathered in the session's transaction, if they are."""
     found: Changes | None = session.info.get(_NOTED)
     return found
+
+
+def write_replicas(session: Session, rows: list[dict[str, Any]]) -> None:
+    """Write rows of replicas, which replace earlier ones; where changes are gathered, in their statement."""
+    if changes := gathered(session):
+        changes.replicas += rows
+    else:
+        _write(session, {"replicas": rows})
+
+
+def write_documents(session: Session, rows: list[dict[str, Any]]) -> None:
+    """Write `roles` and `platform` of jobs; what a row lacks keeps its value. Where changes are gathered, in their statement."""
+    if changes := gathered(session):
+        changes.documents += rows
+    else:
+        _write(session, {"documents": rows})
+
+
+def _write(session: Session, rows: Mapping[str, Sequence[Mapping[str, Any]]], columns: tuple[str, ...] = ()) -> None:
+    """Write the rows of these parts, and these columns of jobs, by one statement."""
+    parts = tuple(name for name in rows if rows[name])
+    if not parts:
+        return
+    statement, passed = _writing(parts, columns)
+    parameters: dict[str, Any] = {}
+    for name in parts:
+        parameters |= passed[name].parameters(rows[name])
+    session.execute(statement, parameters)
 
 
 def _changed(changes: Changes) -> tuple[tuple[str, ...], list[dict[str, Any]]]:

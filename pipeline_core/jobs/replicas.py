@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import JSON, Column, Text, and_, bindparam, cast, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Text, and_, bindparam, cast, func, select
 from sqlalchemy.orm import Session
 
 from pipeline_core.clusters.base import LaunchRequest, Observation, ReplicaKey, ReplicaReport
@@ -36,30 +35,7 @@ _RANK = {ReplicaState.WAITING: 0, ReplicaState.RUNNING: 1}
 _ENDED = 2
 
 _DOCUMENT, _JOB, _REPLICA = table(JobDocument), table(Job), table(Replica)
-_KEY = ("job_id", "role", "index")
-_COLUMNS = list(_REPLICA.columns)
-
-
-def _rows(name: str, *columns: Column[Any]) -> Any:
-    """The rows of a JSON array that is passed as the parameter `rows`: one statement for any number of rows."""
-    types = [Column(column.name, column.type) for column in columns]
-    found = func.json_to_recordset(bindparam("rows", type_=JSON)).table_valued(*types, name=name)
-    return found.render_derived(with_types=True)
-
-
-_REPORTED = _rows("reported", *_COLUMNS)
-_INSERT = insert(_REPLICA).from_select([column.name for column in _COLUMNS], select(_REPORTED))
-_UPSERT = _INSERT.on_conflict_do_update(
-    index_elements=_KEY,
-    set_={column.name: _INSERT.excluded[column.name] for column in _COLUMNS if column.name not in _KEY},
-)
-_CHANGED = _rows("changed", _DOCUMENT.c.job_id, _DOCUMENT.c.roles, _DOCUMENT.c.platform)
-_UPDATE = (
-    update(_DOCUMENT)
-    .where(_DOCUMENT.c.job_id == _CHANGED.c.job_id)
-    .values({name: func.coalesce(_CHANGED.c[name], _DOCUMENT.c[name]) for name in ("roles", "platform")})
-)
-_FIELDS = tuple(column.name for column in _COLUMNS if column.name not in ("job_id", "job_attempt"))
+_FIELDS = tuple(column.name for column in _REPLICA.columns if column.name not in ("job_id", "job_attempt"))
 """Columns that are fields of a report."""
 _KNOWN = (
     select(
@@ -134,11 +110,7 @@ def read(session: Session, job_ids: Collection[str]) -> dict[str, KnownReplicas]
 
 def write(session: Session, changed: Iterable[tuple[Job, Collection[ReplicaReport]]]) -> None:
     """Write these reports of jobs in their present job attempts; where changes are gathered, in their statement."""
-    rows = [_row(job, report) for job, reports in changed for report in reports]
-    if gathered := changes.gathered(session):
-        gathered.replicas += rows
-    elif rows:
-        session.execute(_UPSERT, {"rows": list(map(_as_json, rows))})
+    changes.write_replicas(session, [_row(job, report) for job, reports in changed for report in reports])
 
 
 def write_documents(session: Session, changed: Mapping[str, Mapping[str, Any]]) -> None:
@@ -147,10 +119,7 @@ def write_documents(session: Session, changed: Mapping[str, Mapping[str, Any]]) 
     Where changes are gathered, it is done in their statement.
     """
     rows = [{"job_id": job_id, **change} for job_id, change in changed.items() if change]
-    if gathered := changes.gathered(session):
-        gathered.documents += rows
-    elif rows:
-        session.execute(_UPDATE, {"rows": rows})
+    changes.write_documents(session, rows)
 
 
 def _report(values: Sequence[Any]) -> ReplicaReport:
@@ -165,10 +134,6 @@ def _row(job: Job, report: ReplicaReport) -> dict[str, Any]:
         "job_attempt": job.attempt,
         "diagnostics": report.diagnostics.replace("\0", ""),
     }
-
-
-def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, **{name: row[name] and row[name].isoformat() for name in ("started_at", "finished_at")}}
 
 
 def counted(role: Role, report: ReplicaReport | None) -> ReplicaState:
