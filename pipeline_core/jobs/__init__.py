@@ -17,6 +17,6 @@ Read in this order:
 
 For use from outside: `submission` and `control` (API, flows), `claims`, `leases`, `cursor`, `trials` and
 `cleanup.delete_late_launch` (stage tasks), `rollup` (watcher), `results` (flows), `feed_tail` (the API's server too),
-`shadow_answers.answer`, `sweep`, the `due_…`, `pending` and `stale` functions (ticks), `lifecycle.on_transition` (listeners
+`shadow_answers.answer`, `sweep`, the `due_…`, `pending` and `stale` functions (ticks), `lifecycle.on_change` (listeners
 to changes of jobs' states), the reading side.
 """

@@ -12,8 +12,9 @@ from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
 from pipeline_core.database.models import Cleanup, Job
-from pipeline_core.jobs import results
+from pipeline_core.jobs import lifecycle, results
 from pipeline_core.settings import settings
+from pipeline_core.states import JobState
 
 
 @again_if_contended
@@ -47,21 +48,22 @@ def _kept_until(job_id: str) -> datetime | None:
 
 def _write(job_id: str, **change: Cleanup | datetime) -> bool:
     """Write these columns of a pending cleanup, unless a launch in progress may still start something. Returns whether they
-    were written."""
+    were written: then nothing of the job runs any more."""
+    moment = now()
     with transaction() as session:
-        return (
-            session.execute(
-                update(Job)
-                .where(
-                    Job.id == job_id,
-                    Job.cleanup == Cleanup.PENDING,
-                    (Job.cleanup_after.is_(None)) | (Job.cleanup_after < now()),
-                )
-                .values(**change)
-                .returning(Job.id)
-            ).one_or_none()
-            is not None
+        job = session.scalar(
+            update(Job)
+            .where(
+                Job.id == job_id,
+                Job.cleanup == Cleanup.PENDING,
+                (Job.cleanup_after.is_(None)) | (Job.cleanup_after < moment),
+            )
+            .values(**change)
+            .returning(Job)
         )
+        if job is not None and job.state == JobState.STOPPED:
+            lifecycle.notify_listeners(session, job, moment)
+        return job is not None
 
 
 def is_due(moment: datetime | ColumnElement[datetime]) -> ColumnElement[bool]:

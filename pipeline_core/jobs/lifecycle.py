@@ -71,17 +71,24 @@ Listener = Callable[[Session, Job, datetime], None]
 
 @part
 def listeners() -> tuple[Listener, ...]:
-    """The listeners that this process calls after a change of a job's state."""
+    """The listeners that this process calls by `notify_listeners`."""
     return ()
 
 
-def on_transition(listener: Listener) -> None:
-    """Call `listener(session, job, moment)` after each change of a job's state, in the transaction that makes it.
+def on_change(listener: Listener) -> None:
+    """Call `listener(session, job, moment)` after each change of a job's state, and when nothing of a stopped job runs in its
+    cluster any more, in the transaction that writes it.
 
     Call it when a process starts; it holds for this process only. Registering a listener again changes nothing.
     """
     if listener not in listeners():
         give(listeners, (*listeners(), listener))
+
+
+def notify_listeners(session: Session, job: Job, moment: datetime) -> None:
+    """Call all listeners of this process."""
+    for listener in listeners():
+        listener(session, job, moment)
 
 
 def lock(session: Session, job_id: str) -> Job:
@@ -239,7 +246,7 @@ def transition(
 ) -> None:
     """Change the state of a locked job in the caller's transaction.
 
-    Writes the event, enqueues a delivery for each subscriber, and calls the listeners (`on_transition`). A final state also
+    Writes the event, enqueues a delivery for each subscriber, and calls the listeners (`on_change`). A final state also
     removes the step, invalidates older messages by a new epoch, and requests the cleanup if the job may have reached the
     cluster. Raises ValueError for a change that TRANSITIONS does not allow.
     """
@@ -277,8 +284,7 @@ def transition(
     change = {"state": str(to), "previous": str(previous), "reason": reason, "actor": actor}
     change |= tracing.log_fields(job.traceparent)
     log_lines.note(session, "job state changed", job_id=job.id, request_id=job.request_id, **change)
-    for listener in listeners():
-        listener(session, job, moment)
+    notify_listeners(session, job, moment)
 
 
 def remove_step(session: Session, job: Job) -> None:

@@ -164,7 +164,8 @@ def _process_next(run_id: str, deferred: set[AttemptKey]) -> bool:
     if row.stop:
         _stop(run_id, key, row.job_id)
     elif refused:
-        _fail(run_id, key, refused)
+        log.info("task cannot be submitted", run_id=run_id, task=key.task, reason=refused)
+        _end(run_id, JobChanged(key.task, key.attempt, JobState.FAILED, refused, non_retryable=True))
     else:
         failpoints.reach(Point.TASK_SUBMITTED, key.task)
     return True
@@ -298,27 +299,35 @@ def _mark_done(session: Session, run_id: str, key: AttemptKey, job_id: str | Non
 
 
 @again_if_contended
-def _fail(run_id: str, key: AttemptKey, reason: str) -> None:
-    """Fail a task whose job cannot be submitted."""
-    log.info("task cannot be submitted", run_id=run_id, task=key.task, reason=reason)
+def _end(run_id: str, ended: JobChanged) -> None:
+    """End a pending attempt that has no job, and will have none."""
+    key = AttemptKey(ended.task, ended.attempt)
     with transaction() as session:
         run = repository.lock(session, run_id)
         values = {"of_run": run_id, "of_key": key.task, "of_attempt": key.attempt}
         if session.scalar(_STILL_PENDING, values):
             _mark_done(session, run_id, key)
-            failed = JobChanged(key.task, key.attempt, JobState.FAILED, reason, non_retryable=True)
-            repository.apply_events(session, run, [failed], now())
+            repository.apply_events(session, run, [ended], now())
 
 
 def _stop(run_id: str, key: AttemptKey, job_id: str | None) -> None:
-    """Stop the job of an attempt, if it was ever submitted."""
-    # It may have ended by itself.
-    with suppress(Conflict, NotFound):
-        if job_id:
-            jobs.stop(job_id, SYSTEM, reason=f"the run {run_id} was stopped")
+    """Stop the job of an attempt, if it was ever submitted. What follows from its end comes by its signal."""
+    exists = job_id is not None and _stop_job(job_id, f"the run {run_id} was stopped")
     failpoints.reach(Point.TASK_STOPPED, key.task)
+    if not exists:
+        return _end(run_id, JobChanged(key.task, key.attempt, JobState.STOPPED))
     with transaction() as session:
         _mark_done(session, run_id, key)
+
+
+def _stop_job(job_id: str, reason: str) -> bool:
+    """Stop a job, unless it has ended by itself; whether it exists."""
+    try:
+        with suppress(Conflict):
+            jobs.stop(job_id, SYSTEM, reason=reason)
+    except NotFound:
+        return False
+    return True
 
 
 def _text(error: Exception) -> str:

@@ -136,7 +136,7 @@ def _event(job: TaskJob, output: TaskOutput | None, run: RunDefinition) -> JobCh
         problem = f"its output is read by {', '.join(readers)} and could not be collected: {output.unknown}"
     if problem:
         return JobChanged(job.key, job.attempt, JobState.FAILED, problem, non_retryable=True)
-    return JobChanged(job.key, job.attempt, job.state, job.reason)
+    return JobChanged(job.key, job.attempt, job.state, job.reason, ending=job.ending)
 
 
 def _details(job: TaskJob, output: TaskOutput | None) -> JobDetails:

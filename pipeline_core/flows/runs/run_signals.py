@@ -16,7 +16,7 @@ _INSERT = insert(table(RunSignal))
 
 def listen() -> None:
     """Signal runs from now on, in this process. Every process that changes jobs calls this at its start."""
-    lifecycle.on_transition(signal_run)
+    lifecycle.on_change(signal_run)
 
 
 def signal_run(session: Session, job: Job, moment: datetime) -> None:

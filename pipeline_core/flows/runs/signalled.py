@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline_core.database import connected
-from pipeline_core.database.models import RunRow
+from pipeline_core.database.models import Cleanup, RunRow
 from pipeline_core.database.prepared import Prepared
 from pipeline_core.states import JobState
 
@@ -22,6 +22,7 @@ _READ = Prepared(
         signal.id AS signal_id, signal.job_id = '' AS start_more, task_attempts.key, task_attempts.attempt, jobs.id AS job_id,
         jobs.state AS job_state, jobs.reason AS job_reason, jobs.started_at AS job_started_at,
         jobs.finished_at AS job_finished_at,
+        jobs.cleanup IS NOT DISTINCT FROM CAST(:cleanup_pending AS text) AND jobs.kept_until IS NULL AS ending,
         jobs.state = CAST(:succeeded AS text)
             AND EXISTS (SELECT FROM job_results WHERE job_results.job_id = jobs.id) AS has_results
     FROM runs
@@ -39,7 +40,8 @@ _READ = Prepared(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskJob:
-    """The job of an attempt of a task. `has_results`: it has succeeded, and its results are stored."""
+    """The job of an attempt of a task. `has_results`: it has succeeded, and its results are stored; `ending`: it has ended, but
+    something of it may still run in its cluster."""
 
     id: str
     key: str
@@ -49,6 +51,7 @@ class TaskJob:
     started_at: datetime | None
     finished_at: datetime | None
     has_results: bool
+    ending: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +79,8 @@ class SignalledRun:
 def read(run_id: str) -> SignalledRun | None:
     """The run; None if there is none. Raises Unavailable."""
     with connected() as connection:
-        rows = _READ.execute(connection, {"run_id": run_id, "succeeded": JobState.SUCCEEDED}).all()
+        parameters = {"run_id": run_id, "succeeded": JobState.SUCCEEDED, "cleanup_pending": Cleanup.PENDING}
+        rows = _READ.execute(connection, parameters).all()
     if not rows:
         return None
     named = {row.job_id: row for row in rows if row.key is not None}
@@ -93,6 +97,7 @@ def read(run_id: str) -> SignalledRun | None:
                 started_at=row.job_started_at,
                 finished_at=row.job_finished_at,
                 has_results=row.has_results,
+                ending=row.ending,
             )
             for row in named.values()
         ],

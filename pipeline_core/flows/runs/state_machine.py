@@ -34,7 +34,11 @@ class RunPlan:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskRun:
     """A task in a run. `attempt` counts jobs from 1 and is 0 before the first; `active`: its job has not ended;
-    `retries_left` counts the retries that remain."""
+    `retries_left` counts the retries that remain.
+
+    A task that is stopped and active was stopped with its run, and its job is still ending. Once that has ended, the task runs
+    again if the run was retried meanwhile.
+    """
 
     state: TaskState = TaskState.WAITING
     attempt: int = 0
@@ -65,13 +69,15 @@ class RunAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The job of a task's attempt is in that state. With `non_retryable` a failure is not retried."""
+    """The job of a task's attempt is in that state. With `non_retryable` a failure is not retried. `ending`: something of the
+    job may still run in its cluster."""
 
     task: str
     attempt: int
     state: JobState
     reason: str = ""
     non_retryable: bool = False
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class RunStopped:
 @dataclass(frozen=True, slots=True)
 class RunRetried:
     """A person retries a run that has ended: its failed and stopped tasks, and those that follow them, run again as soon as the
-    run is admitted."""
+    run is admitted; a task whose stopped job is still ending, as soon as that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,9 @@ MOST_STARTED = 500
 
 FAIL_FAST = "not started, as another task failed"
 """The reason of tasks that are `stopped` by `fail_fast`, not by a person."""
+
+STILL_ENDING = "runs again as soon as its stopped job has ended"
+"""The reason of tasks of a retried run that are still `stopped`."""
 
 _FAILED_OR_STOPPED = (TaskState.FAILED, TaskState.STOPPED)
 _DONE = tuple(state for state in TaskState if state.done)
@@ -223,6 +232,8 @@ def _(event: JobChanged, run: Run) -> AdvanceResult:
     task = run.tasks.get(event.task)
     if task is None or not task.active or task.attempt != event.attempt:
         return run, ()
+    if task.state is TaskState.STOPPED:
+        return _with(run, {event.task: _after_stop(run, task, event)}), ()
     if event.state is JobState.FAILED and task.retries_left and not event.non_retryable and not _halted(run):
         again = TaskRun(attempt=task.attempt + 1, active=True, retries_left=task.retries_left - 1, reason=event.reason)
         return _with(run, {event.task: again}), (SubmitJob(event.task, again.attempt),)
@@ -257,7 +268,7 @@ def _(event: RunStopped, run: Run) -> AdvanceResult:
         return run, ()
     commands = [StopJob(name, run.tasks[name].attempt) for name in run.active]
     ended = {
-        name: replace(task, state=TaskState.STOPPED, active=False, reason=event.reason)
+        name: replace(task, state=TaskState.STOPPED, reason=event.reason)
         for name, task in run.tasks.items()
         if task.active or task.state is TaskState.WAITING
     }
@@ -270,11 +281,29 @@ def _(event: RunRetried, run: Run) -> AdvanceResult:
     if not can_retry(run):
         return run, ()
     again = {
-        name: TaskRun(attempt=task.attempt, retries_left=run.plan.retries.get(name, 0))
+        name: replace(task, reason=STILL_ENDING) if task.active else _again(run, name)
         for name, task in run.tasks.items()
         if task.state.lost
     }
     return replace(_with(run, again), state=RunState.WAITING, reason=""), ()
+
+
+def _again(run: Run, name: str) -> TaskRun:
+    """The task as it waits for its next attempt after a retry of the run."""
+    return TaskRun(attempt=run.tasks[name].attempt, retries_left=run.plan.retries.get(name, 0))
+
+
+def _after_stop(run: Run, task: TaskRun, event: JobChanged) -> TaskRun:
+    """A task that was stopped with its run, after its job has changed; the same object while that is ending.
+
+    A job that ended by itself before it could be stopped counts as it ended.
+    """
+    if not event.state.final or (event.ending and event.state is not JobState.SUCCEEDED):
+        return task
+    if event.state is not JobState.SUCCEEDED and not run.state.final:
+        return _again(run, event.task)
+    reason = task.reason if event.state is JobState.STOPPED else event.reason
+    return replace(task, state=_STATE_BY_JOB[event.state], active=False, reason=reason)
 
 
 def _start_ready_tasks(run: Run) -> AdvanceResult:
@@ -324,7 +353,7 @@ def _propagate(run: Run) -> tuple[Run, list[str]]:
                 ready.append(name)
         if open_ and task.state in _DONE:
             cleared.add(name)
-        if cause or task.state in _LOST:
+        if cause or (task.state in _LOST and not task.active):
             lost.add(name)
     return _with(run, changed), ready
 
@@ -335,7 +364,9 @@ def _started(task: TaskRun) -> TaskRun:
 
 def _halted(run: Run) -> bool:
     """Whether no further task may start, as one has failed."""
-    return run.plan.fail_fast and any(task.state in _FAILED_OR_STOPPED for task in run.tasks.values())
+    return run.plan.fail_fast and any(
+        task.state in _FAILED_OR_STOPPED and not task.active for task in run.tasks.values()
+    )
 
 
 def _never_started(task: TaskRun) -> bool:
@@ -344,4 +375,5 @@ def _never_started(task: TaskRun) -> bool:
 
 
 def _with(run: Run, tasks: Mapping[str, TaskRun]) -> Run:
-    return replace(run, tasks={**run.tasks, **tasks}) if tasks else run
+    changed = any(task is not run.tasks[name] for name, task in tasks.items())
+    return replace(run, tasks={**run.tasks, **tasks}) if changed else run

@@ -11,8 +11,11 @@ from pipeline_core.common.clock import now
 from pipeline_core.database import transaction
 from pipeline_core.database.models import JobResult
 from pipeline_core.flows.runs import attempts, control
+from pipeline_core.flows.runs.state_machine import STILL_ENDING
 from pipeline_core.flows.states import TaskState
+from pipeline_core.jobs import cleanup, lifecycle
 from pipeline_core.settings import settings
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -172,6 +175,44 @@ def test_stopping_a_run_stops_its_jobs(engine: Engine) -> None:
     assert (job.state, job.reason) == ("stopped", f"the run {run_id} was stopped")
     assert engine.states(run_id) == {"a": "stopped", "b": "stopped"}
     assert (engine.run(run_id).state, engine.run(run_id).reason) == ("stopped", "enough")
+
+
+def test_a_job_that_succeeded_before_its_run_was_stopped_is_not_run_again(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("succeeded-first", {"a": [], "b": ["a"]})))
+    engine.go()
+    with transaction() as session:
+        job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
+        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+        lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+    control.stop(run_id, ADMIN)
+    engine.go()
+    assert engine.states(run_id) == {"a": "succeeded", "b": "stopped"}
+    control.retry(run_id, ADMIN)
+    engine.go()
+    engine.turn(run_id, "b", JobState.SUCCEEDED)
+    assert len(engine.jobs(run_id, "a")) == 1
+    assert engine.run(run_id).state == "succeeded"
+
+
+def test_a_retry_begins_when_nothing_of_the_stopped_job_runs_any_more(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("ending", {"a": []})))
+    engine.go()
+    [job_id] = engine.jobs(run_id, "a")
+    with transaction() as session:
+        job = lifecycle.lock(session, job_id)
+        job.stage = Stage.CLUSTER
+        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+    control.stop(run_id, ADMIN)
+    control.retry(run_id, ADMIN)
+    engine.go()
+    task = engine.tasks(run_id)["a"]
+    assert (engine.run(run_id).state, task.state, task.reason) == ("running", "stopped", STILL_ENDING)
+    assert engine.jobs(run_id, "a") == [job_id]
+    assert cleanup.clean_up(job_id)
+    engine.go()
+    assert len(engine.jobs(run_id, "a")) == 2
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    assert engine.run(run_id).state == "succeeded"
 
 
 def test_a_marked_task_lets_a_failed_run_go_on(engine: Engine) -> None:

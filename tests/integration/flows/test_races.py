@@ -194,9 +194,10 @@ def test_stop_and_the_end_of_a_job_at_once_end_the_run_one_way(engine: Engine) -
             pool.submit(engine.turn, run_id, "a", JobState.SUCCEEDED)
         engine.go()
         run, task = engine.run(run_id), engine.tasks(run_id)["a"]
-        assert (run.state, task.state) in (("stopped", "stopped"), ("succeeded", "succeeded"))
         job, _ = engine.job(*engine.jobs(run_id, "a"))
         assert JobState(job.state).final
+        assert (task.state, task.active) == (job.state, False)
+        assert run.state in ("stopped", task.state)
 
 
 def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine: Engine) -> None:
@@ -207,6 +208,19 @@ def test_a_run_that_is_stopped_before_its_job_was_submitted_submits_none(engine:
     assert jobs_by_name(run_id) == Counter()
     with transaction() as session:
         assert session.scalars(select(TaskAttempt.pending).where(TaskAttempt.run_id == run_id)).all() == [False]
+    control.retry(run_id, ADMIN)
+    engine.go()
+    assert len(engine.jobs(run_id, "a")) == 1
+
+
+def test_a_run_that_is_retried_before_its_job_was_submitted_submits_one(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("early-again", {"a": []})))
+    admission.admit(engine.run(run_id).flow_id)
+    control.stop(run_id, ADMIN)
+    control.retry(run_id, ADMIN)
+    engine.go()
+    assert len(engine.jobs(run_id, "a")) == 1
+    assert engine.tasks(run_id)["a"].attempt == 2
 
 
 def test_a_sweep_finds_what_lost_calls_would_have_told(engine: Engine) -> None:

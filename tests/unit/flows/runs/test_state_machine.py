@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pipeline_core.flows.notation.dag import Dag
 from pipeline_core.flows.runs.state_machine import (
     FAIL_FAST,
     MOST_STARTED,
+    STILL_ENDING,
     FinishRun,
     JobChanged,
     Run,
@@ -161,7 +163,42 @@ def test_stopping_a_run_stops_its_jobs_and_what_waits() -> None:
     )
     assert commands == [StopJob("left", 1), StopJob("right", 1), FinishRun(RunState.STOPPED, "by ann")]
     assert states(run) == {"top": "succeeded", "left": "stopped", "right": "stopped", "end": "stopped"}
-    assert play(run, ended("left"), RunStopped())[0] == run
+    assert run.active == ["left", "right"]
+    assert play(run, RunStopped(), JobChanged("left", 1, JobState.RUNNING))[0] == run
+    run, commands = play(run, ended("left", JobState.STOPPED), ended("right", JobState.STOPPED))
+    assert (commands, run.active) == ([], [])
+    assert {run.tasks[name].reason for name in ("left", "right", "end")} == {"by ann"}
+
+
+def test_a_job_that_ended_by_itself_before_its_run_was_stopped_counts_as_it_ended() -> None:
+    run, _ = play(new_run(plan(DIAMOND)), RunAdmitted(), ended("top"), RunStopped("by ann"))
+    run, commands = play(run, ended("left"), ended("right", JobState.FAILED))
+    assert (commands, run.state, run.reason) == ([], RunState.STOPPED, "by ann")
+    assert states(run) == {"top": "succeeded", "left": "succeeded", "right": "failed", "end": "stopped"}
+    run, commands = play(run, RunRetried(), RunAdmitted())
+    assert commands == [SubmitJob("right", 2)]
+
+
+def test_a_retried_run_runs_a_task_again_when_nothing_of_its_stopped_job_is_left() -> None:
+    run, _ = play(new_run(plan(DIAMOND, retries={"left": 1})), RunAdmitted(), ended("top"), RunStopped("by ann"))
+    run, commands = play(run, ended("right", JobState.STOPPED), RunRetried(), RunAdmitted())
+    assert commands == [SubmitJob("right", 2)]
+    assert (run.tasks["left"].state, run.tasks["left"].reason) == (TaskState.STOPPED, STILL_ENDING)
+    ending = JobChanged("left", 1, JobState.STOPPED, ending=True)
+    assert play(run, ending)[0] is run
+    run, commands = play(run, ended("right", attempt=2), ended("left", JobState.STOPPED))
+    assert commands == [SubmitJob("left", 2)]
+    assert run.tasks["left"].retries_left == 1
+
+
+@pytest.mark.parametrize("again", [[], [RunAdmitted()]])
+def test_a_retried_run_that_is_stopped_again_still_waits_for_the_first_jobs(again: list[RunEvent]) -> None:
+    run, _ = play(new_run(plan({"a": []})), RunAdmitted(), RunStopped("once"), RunRetried(), *again)
+    run, commands = play(run, RunStopped("twice"))
+    assert commands == [StopJob("a", 1), FinishRun(RunState.STOPPED, "twice")]
+    run, commands = play(run, ended("a"))
+    assert (commands, states(run)) == ([], {"a": "succeeded"})
+    assert play(run, RunRetried(), RunAdmitted())[1] == [FinishRun(RunState.SUCCEEDED)]
 
 
 def test_a_retry_runs_failed_tasks_and_those_after_them_again() -> None:
@@ -279,6 +316,7 @@ EVENTS = st.one_of(
         st.sampled_from(JobState),
         st.just(""),
         st.booleans(),
+        st.booleans(),
     ),
     st.builds(TaskMarked, st.sampled_from(TASKS), st.sampled_from(TaskState)),
     st.just(RunStopped()),
@@ -297,12 +335,15 @@ def hold(before: Run, after: Run, commands: tuple[RunCommand, ...]) -> None:
         if isinstance(command, SubmitJob):
             assert tasks[command.task].active
             assert tasks[command.task].attempt == command.attempt == before.tasks[command.task].attempt + 1
+            assert not before.tasks[command.task].state.done
             assert all(tasks[name].state.done for name in rules.dag.ancestors(command.task))
             assert command.task not in rules.logical | rules.skipped
     finishing = [command for command in commands if isinstance(command, FinishRun)]
-    assert len(finishing) == (after.state.final and (after is not before))
-    if after.state.final:
+    assert len(finishing) == (after.state.final and not before.state.final)
+    assert all(not task.state.done for name, task in tasks.items() if task.active)
+    if after.state is not RunState.STOPPED and after.state.final:
         assert not after.active
+    if after.state.final:
         assert all(task.state.done or task.state.lost for task in tasks.values())
         assert (after.state is RunState.SUCCEEDED) == all(task.state.done for task in tasks.values())
     if after.state is RunState.RUNNING:
@@ -334,6 +375,30 @@ def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: RunPl
         run, commands = advance(run, JobChanged(task, run.tasks[task].attempt, data.draw(ENDINGS)))
         hold(before, run, commands)
     assert all(task.attempt <= 1 + rules.retries.get(name, 0) for name, task in run.tasks.items())
+
+
+@given(PLANS, st.lists(EVENTS, max_size=40))
+def test_no_two_jobs_of_a_task_live_at_once_and_none_is_submitted_after_one_has_succeeded(
+    rules: RunPlan, events: list[RunEvent]
+) -> None:
+    run, commands = advance(new_run(rules), RunAdmitted())
+    live = {command.task for command in commands if isinstance(command, SubmitJob)}
+    succeeded: set[str] = set()
+    for event in events:
+        if isinstance(event, JobChanged):
+            event = replace(event, attempt=run.tasks[event.task].attempt)
+            if event.task not in live:
+                continue
+            if event.state is JobState.SUCCEEDED:
+                succeeded.add(event.task)
+            if event.state.final and (event.state is JobState.SUCCEEDED or not event.ending):
+                live.discard(event.task)
+        run, commands = advance(run, event)
+        for command in commands:
+            if isinstance(command, SubmitJob):
+                assert command.task not in live
+                assert command.task not in succeeded
+                live.add(command.task)
 
 
 def test_there_is_no_other_event() -> None:
