@@ -181,6 +181,7 @@ def server_service(server: EmbeddedServer) -> Service:
         ready=lambda seconds: server.ready(),
         stop_signal=server.stop_signal,
         stop_seconds=SERVER_STOP_SECONDS,
+        stopping=server.stopping,
     )
 
 

@@ -29,7 +29,7 @@ class DataDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = path.resolve()
         self.run_id = secrets.token_hex(8)
         self.reaped: list[str] = []
         self._recorded: dict[str, dict[str, Any]] = {}

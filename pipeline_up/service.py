@@ -10,6 +10,11 @@ BACKOFF_FIRST_SECONDS = 0.5
 BACKOFF_LONGEST_SECONDS = 30.0
 
 
+def never_stopping() -> bool:
+    """The check of a service that a signal ends in any case."""
+    return False
+
+
 def ready_at_once(seconds: float) -> bool:
     """The readiness check of a service that is ready as soon as it runs."""
     return True
@@ -21,7 +26,8 @@ class Service:
 
     `env` is the whole environment; None means the supervisor's. `ready` is called with the seconds since the start of the
     process, again and again until it returns True.
-    `stop_signal` goes to the process alone; after `stop_seconds` its whole group is killed.
+    `stop_signal` goes to the process alone; after `stop_seconds` its whole group is killed. `stopping` says whether it takes no
+    more requests, although it has not ended and nobody has asked it to.
     """
 
     name: str
@@ -31,6 +37,7 @@ class Service:
     pass_fds: tuple[int, ...] = ()
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0
+    stopping: Callable[[], bool] = never_stopping
 
 
 def backoff(failures: int) -> float:

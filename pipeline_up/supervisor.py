@@ -79,6 +79,13 @@ class Child:
         self.started_at = time.monotonic()
         return self.process.pid
 
+    def stop(self) -> None:
+        """Send the stop signal."""
+        assert self.process is not None
+        # Not `Popen.send_signal`: it would reap a process that has just died, which only `reap` may.
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, self.service.stop_signal)
+
     def reap(self) -> int | None:
         """If the process has ended, kill the rest of its group and return its status (as `Popen.returncode`); else None.
 
@@ -181,6 +188,8 @@ class ServiceSupervisor:
                 if child.service.ready(seconds):
                     child.ready = True
                     self._report(child.service.name, Change.READY, f"after {seconds:.1f} s")
+            elif child.service.stopping():
+                child.stop()
             elif now - child.started_at > STEADY_SECONDS:
                 child.failures = 0
 
@@ -205,10 +214,7 @@ class ServiceSupervisor:
         """Send stop signals to the processes; kill those that take too long, or all of them on a further signal."""
         asked_at, signals = time.monotonic(), self._signals
         for child in running:
-            assert child.process is not None
-            # Not `Popen.send_signal`: it would reap a process that has just died, which only `reap` may.
-            with suppress(ProcessLookupError):
-                os.kill(child.process.pid, child.service.stop_signal)
+            child.stop()
         while running:
             for child in list(running):
                 assert child.process is not None

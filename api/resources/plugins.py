@@ -12,7 +12,6 @@ from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import OptionalPages
 from api.schemas.shadows import Promotion, ShadowReport, ShadowSince
-from pipeline_core.auth import idempotency
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
@@ -28,9 +27,6 @@ _EXAMPLE = {
     "afterKey": "AccessGate.budget.finance",
     "pluginType": "AccessGate",
 }
-
-_PROMOTED = "promoted"
-"""What stands for the promotion among what requests with an Idempotency-Key have made."""
 
 _TYPE = {
     "in": "path",
@@ -71,8 +67,7 @@ def promote(call: Call, key: str) -> Any:
     both features.
     """
     with transaction() as session:
-        earlier = idempotency.claim(session, call.actor, repeatable(call), _PROMOTED)
-        return registry.promotion(session, key) if earlier else registry.promote(session, key, call.actor)
+        return registry.promote(session, key, call.actor, repeatable(call))
 
 
 @blueprint.operation(

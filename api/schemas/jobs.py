@@ -286,7 +286,9 @@ class JobPart(Schema):
         required=True,
         allow_none=True,
         validate=validate.OneOf(["pending", "done"]),
-        metadata={"description": "How far the cluster has been cleaned up after the job's end."},
+        metadata={
+            "description": "How far the cluster has been cleaned up after the job's end; null before it, and without a launch."
+        },
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline_core.auth import audit
+from pipeline_core.auth import audit, idempotency
 from pipeline_core.auth.actor import Actor
 from pipeline_core.auth.audit import Action
+from pipeline_core.auth.idempotency import RepeatableRequest
 from pipeline_core.common.clock import now, rfc3339
 from pipeline_core.common.encryption import encrypt, rotate
 from pipeline_core.database.models import Feature, Plugin, Registry
@@ -134,15 +135,17 @@ def order(session: Session, wanted: PluginOrder, actor: Actor) -> None:
     )
 
 
-def promote(session: Session, key: str, actor: Actor) -> dict[str, Any]:
+def promote(session: Session, key: str, actor: Actor, repeatable: RepeatableRequest | None = None) -> dict[str, Any]:
     """Let a shadow take the place of the plugin that it is to replace, which becomes its shadow. Returns both, by `promoted` and
-    `replaced`.
+    `replaced`, as they are now if the same `repeatable` request has done so before.
 
     Raises NotFound; Conflict when it is no shadow, is to replace none, or one of the features is off; Forbidden unless both
     features are the actor's.
     """
     registry = _lock(session)
     shadow = _plugin(session, key)
+    if replaced := idempotency.claim(session, actor, repeatable, shadow.shadow_of or key):
+        return _promotion(session, key, replaced)
     if shadow.mode != Mode.SHADOW:
         raise Conflict(f"The plugin {shown(key)} is active already; only a shadow can be promoted.")
     if not shadow.shadow_of:
@@ -162,15 +165,12 @@ def promote(session: Session, key: str, actor: Actor) -> dict[str, Any]:
     registry.version += 1
     after = plugins.keys_in_order(session, PluginType(shadow.type))
     audit.record(session, actor, Action.PLUGIN_PROMOTE, key, before=former, after=after)
-    return promotion(session, key, other.key)
+    return _promotion(session, key, other.key)
 
 
-def promotion(session: Session, key: str, replaced: str | None = None) -> dict[str, Any]:
-    """A plugin that was promoted, and the one that it replaced, as the API shows them: without `replaced`, the first of its
-    shadows. Raises NotFound."""
-    shadows = select(Plugin.key).where(Plugin.shadow_of == key).order_by(Plugin.position, Plugin.id).limit(1)
-    other = replaced or session.scalar(shadows) or key
-    return {"promoted": plugin_detail(session, key), "replaced": plugin_detail(session, other)}
+def _promotion(session: Session, key: str, replaced: str) -> dict[str, Any]:
+    """A plugin that was promoted, and the one that it replaced, as the API shows them. Raises NotFound."""
+    return {"promoted": plugin_detail(session, key), "replaced": plugin_detail(session, replaced)}
 
 
 def detail(session: Session, name: str) -> dict[str, Any]:

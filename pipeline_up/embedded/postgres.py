@@ -73,6 +73,13 @@ class EmbeddedPostgres(EmbeddedServer):
     def ready(self) -> bool:
         return takes_connections(self.url)
 
+    def stopping(self) -> bool:
+        """SIGTERM lets it wait, without end, for the connections that there are, and refuse new ones."""
+        with suppress(OSError):
+            # The last line, by LOCK_FILE_LINE_PM_STATUS of PostgreSQL's miscadmin.h.
+            return (self._data / "postmaster.pid").read_text().rstrip().endswith("stopping")
+        return False
+
     def _prepare_files(self) -> None:
         password = self._password()
         if not self._data.exists():

@@ -37,7 +37,7 @@ class EmbeddedServer(ABC):
     """Where it listens, password included; known after `prepare`."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        self.directory = directory.absolute()
+        self.directory = directory.resolve()
         self.durable = durable
         self.account: Account = account_for(self.directory)
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,6 +67,10 @@ class EmbeddedServer(ABC):
         """The command line that runs it as its account; the server stops when the process that runs it dies."""
         reaches = [Path(self.argv[0]), self.directory]
         return self.account.command(self.argv, reaches=reaches, death_signal=self.stop_signal.name.removeprefix("SIG"))
+
+    def stopping(self) -> bool:
+        """Whether it takes no more connections, although it still runs."""
+        return False
 
     def prepare(self) -> None:
         """End a server that was left behind here, and create or update the files.

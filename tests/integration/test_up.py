@@ -208,6 +208,19 @@ def test_a_process_that_dies_is_started_again(data_dir: Path, name: str) -> None
     run.stop(signal.SIGTERM)
 
 
+@pytest.mark.parametrize("name", ["postgres", "redis"])
+def test_a_server_that_somebody_asks_to_stop_is_started_again_although_it_has_clients(
+    data_dir: Path, name: str
+) -> None:
+    run = Up(data_dir)
+    assert run.url
+    with closing(psycopg2.connect(run.variable("PIPELINE_DATABASE_URL"))):
+        os.kill(run.pid(name), signal.SIGTERM)
+        run.wait_for(rf"● {name} +ended with code 0; again in 0.5 s[^●]*(?:●[^●]*)*● {name} +ready")
+    assert statement(run.variable("PIPELINE_DATABASE_URL"), "SELECT 1") == [(1,)]
+    run.stop(signal.SIGTERM)
+
+
 def test_a_second_signal_hastens_the_end(data_dir: Path) -> None:
     run = Up(data_dir, STUB_STOP_SECONDS=str(10 * HANG_SECONDS))
     assert run.url

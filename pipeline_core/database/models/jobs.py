@@ -256,7 +256,7 @@ class IdempotencyKey(Base):
     token_id: Mapped[str]
     key: Mapped[str]
     digest: Mapped[str]
-    made_id: Mapped[Id]
+    made_id: Mapped[str]
     created_at: Mapped[Timestamp]
 
     __table_args__ = (PrimaryKeyConstraint("token_id", "key"), Index(None, "created_at"))

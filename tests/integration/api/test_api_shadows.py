@@ -109,3 +109,13 @@ def test_a_promotion_is_made_once_for_one_key_and_taken_back_by_another(admin: A
     assert (back["promoted"]["key"], back["replaced"]["key"]) == (OLD, NEW)
     entries = admin.payload("GET", "/v1/audit")
     assert [entry["target"] for entry in entries if entry["action"] == "plugin.promote"] == [OLD, NEW]
+
+
+def test_a_promotion_sent_again_names_the_plugin_that_it_replaced_also_beside_other_shadows(admin: Any) -> None:
+    admin.payload("POST", "/v1/features", json=feature("old", enabled=True))
+    for name in ("another", "new"):
+        admin.payload("POST", "/v1/features", json=feature(name, plugin(mode="shadow", shadowOf=OLD), enabled=True))
+    headers = {"Idempotency-Key": "k1"}
+    promoted = admin.payload("PUT", f"/v1/plugins/promote/{NEW}", headers=headers)
+    assert promoted["replaced"]["key"] == OLD
+    assert admin.payload("PUT", f"/v1/plugins/promote/{NEW}", headers=headers) == promoted

@@ -91,7 +91,7 @@ def upgrade() -> None:
         sa.Column("token_id", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("made_id", sa.String(length=32, collation="C"), nullable=False),
+        sa.Column("made_id", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("token_id", "key", name=op.f("pk_idempotency_keys")),
     )
