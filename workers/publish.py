@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from pipeline_core.common import failpoints, woken
 from pipeline_core.common.failpoints import Point
-from pipeline_core.common.redis import outage, quick_redis
+from pipeline_core.common.redis import outage
 from pipeline_core.database import wakeups
 from pipeline_core.database.wakeups import (
     CleanupDue,
@@ -22,14 +22,11 @@ from pipeline_core.database.wakeups import (
     FlowDue,
     RunDue,
     SchedulesDue,
-    ShadowDue,
     StepDue,
     Wakeup,
 )
 from pipeline_core.flows.runs import run_signals
-from pipeline_core.plugins import shadow_queue
 from pipeline_core.runtime import part
-from pipeline_core.settings import settings
 from pipeline_core.stages.names import Stage
 from workers import chain
 from workers.app import app, send_task
@@ -94,9 +91,7 @@ class Sender:
             self._producer = Producer(self._connection.channel(), auto_declare=False)
         with self._producer.batch():
             for wakeup in noted:
-                if not isinstance(wakeup, ShadowDue):
-                    send(wakeup, self._producer)
-        send_shadows([wakeup for wakeup in noted if isinstance(wakeup, ShadowDue)])
+                send(wakeup, self._producer)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -105,21 +100,9 @@ class Sender:
 
 
 @part(close=Publisher.close)
-def publisher() -> Publisher:
+def publisher() -> Publisher[Wakeup]:
     """This process's publisher. What it has gathered is sent when the runtime is closed, and when the process ends."""
     return Publisher(Sender().send)
-
-
-def send_shadows(due: Sequence[ShadowDue]) -> None:
-    """Put what shadows are to be asked into their lists, in one round trip; it is dropped while Redis is unavailable."""
-    redis = quick_redis()
-    if not due or redis is None:
-        return
-    questions = [(each.plugin_key, (each.job_id, each.stage, each.shadow_of)) for each in due]
-    try:
-        shadow_queue.put(redis, settings().redis_prefix, questions)
-    except RedisError as error:
-        log.warning(f"{len(due)} questions of shadows are not sent: Redis is unavailable", error=str(error))
 
 
 def send(wakeup: Wakeup, producer: Producer) -> None:

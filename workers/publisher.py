@@ -1,21 +1,22 @@
-"""The thread that sends a process's wake-ups, so that nobody waits for Redis.
+"""The thread that sends a process's notes to Redis, such as its wake-ups, so that nobody waits for it.
 
 It gathers what comes while it sends, and sends that in one round trip. What it has gathered is lost when the process is killed:
-it is due in the database, where a tick finds it.
+what a wake-up is about is due in the database, where a tick finds it.
 """
 
 from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
 import structlog
 
-from pipeline_core.database.wakeups import Wakeup
-
 log = structlog.get_logger(__name__)
+
+Note = TypeVar("Note", bound=Hashable)
 
 MOST_TOGETHER = 500
 """How many notes of transactions are sent in one round trip at most."""
@@ -25,20 +26,23 @@ CLOSE_SECONDS = 5.0
 """How long the end of a process waits until all is sent."""
 
 
-class Publisher:
-    """Passes wake-ups to `send` in a thread of its own, several at a time, each once. `send` must not raise because of Redis."""
+class Publisher(Generic[Note]):
+    """Passes notes to `send` in a thread of its own, several at a time, each once: those that come within `gather_seconds`, and
+    while it sends. `send` must not raise because of Redis."""
 
-    def __init__(self, send: Callable[[Sequence[Wakeup]], None]) -> None:
+    def __init__(self, send: Callable[[Sequence[Note]], None], gather_seconds: float = 0.0) -> None:
         self._send = send
-        self._gathered: SimpleQueue[Sequence[Wakeup] | None] = SimpleQueue()
+        self._gather_seconds = gather_seconds
+        self._gathered: SimpleQueue[Sequence[Note] | None] = SimpleQueue()
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
-    def put(self, noted: Sequence[Wakeup]) -> None:
-        """Have these wake-ups sent soon. Never waits."""
+    def put(self, noted: Sequence[Note]) -> None:
+        """Have these notes sent soon. Never waits."""
         if self._gathered.qsize() >= MOST_GATHERED:
-            log.warning(f"{len(noted)} wake-ups are not sent: too many wait")
+            log.warning(f"{len(noted)} notes are not sent: too many wait")
         else:
             self._gathered.put(noted)
 
@@ -46,6 +50,7 @@ class Publisher:
         """Send what has come so far, and end the thread. Waits for CLOSE_SECONDS at most."""
         atexit.unregister(self.close)
         self._gathered.put(None)
+        self._closed.set()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -53,12 +58,14 @@ class Publisher:
         while is_open:
             gathered = self._gather()
             is_open = None not in gathered
-            wakeups = dict.fromkeys(wakeup for noted in gathered for wakeup in noted or ())
-            if wakeups:
-                self._send_all(tuple(wakeups))
+            notes = dict.fromkeys(note for noted in gathered for note in noted or ())
+            if notes:
+                self._send_all(tuple(notes))
 
-    def _gather(self) -> list[Sequence[Wakeup] | None]:
+    def _gather(self) -> list[Sequence[Note] | None]:
         gathered = [self._gathered.get()]
+        if self._gather_seconds:
+            self._closed.wait(self._gather_seconds)
         try:
             while len(gathered) < MOST_TOGETHER:
                 gathered.append(self._gathered.get_nowait())
@@ -66,8 +73,8 @@ class Publisher:
             pass
         return gathered
 
-    def _send_all(self, wakeups: Sequence[Wakeup]) -> None:
+    def _send_all(self, notes: Sequence[Note]) -> None:
         try:
-            self._send(wakeups)
+            self._send(notes)
         except Exception:
-            log.exception(f"{len(wakeups)} wake-ups are not sent")
+            log.exception(f"{len(notes)} notes are not sent")

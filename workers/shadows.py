@@ -26,7 +26,7 @@ from pipeline_core.jobs import shadow_answers
 from pipeline_core.jobs.shadow_answers import Answer, DecidedStage
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.plugins import shadow_queue
-from pipeline_core.plugins.shadow_queue import Question
+from pipeline_core.plugins.shadow_queue import Addressed
 from pipeline_core.settings import settings
 from pipeline_core.stages.names import PLUGIN_TYPE, Stage
 
@@ -110,7 +110,7 @@ class ShadowWorker:
         self._put([first, *more])
         return 0.0
 
-    def _put(self, taken: Sequence[tuple[str, Question]]) -> None:
+    def _put(self, taken: Sequence[Addressed]) -> None:
         """Read what these questions are about, and let their shadows be asked."""
         known = [(key, question) for key, question in taken if question[1] in PLUGIN_TYPE]
         wanted = list(dict.fromkeys((job_id, Stage(stage)) for _, (job_id, stage, _) in known))

@@ -31,7 +31,7 @@ from pipeline_core.stages.calls import first_plugins
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep, Crash, Fail, NoPlace, Outcome
 from pipeline_core.stages.shares import ALONE, SLOW_SECONDS, Key, Waiting, keys_of, shares
-from workers import chain, processes, publish
+from workers import chain, processes, questions
 from workers.lease_renewal import lease_renewal
 
 log = structlog.get_logger(__name__)
@@ -177,7 +177,7 @@ def publish_shadows(step: ClaimedStep, result: Outcome) -> None:
     """Have the shadows asked about what has just been committed. Waits for nothing, and never raises."""
     try:
         if due := shadows.due(step, result):
-            publish.publish(due)
+            questions.put(due)
     except Exception:
         log.exception("shadows are not asked: unexpected error")
 

@@ -59,20 +59,7 @@ class SchedulesDue:
     """More runs of schedules are due than one worker can create in time: another worker should help."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowDue:
-    """A shadow is to be asked about a stage of a job that has been decided. `shadow_of` is the plugin that it is to replace.
-
-    Nothing finds it again when it is lost.
-    """
-
-    job_id: str
-    stage: str
-    plugin_key: str
-    shadow_of: str
-
-
-Wakeup = StepDue | DeliveriesDue | CleanupDue | RunDue | FlowDue | SchedulesDue | ShadowDue
+Wakeup = StepDue | DeliveriesDue | CleanupDue | RunDue | FlowDue | SchedulesDue
 Publisher = Callable[[Sequence[Wakeup]], None]
 
 _NOTED = "wakeups"

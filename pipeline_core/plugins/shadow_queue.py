@@ -32,9 +32,11 @@ end
 
 Question = tuple[str, str, str]
 """The job, the stage, and the key of the plugin that the shadow is to replace."""
+Addressed = tuple[str, Question]
+"""The key of a shadow, and what it is asked."""
 
 
-def put(client: Redis, prefix: str, questions: Sequence[tuple[str, Question]]) -> None:
+def put(client: Redis, prefix: str, questions: Sequence[Addressed]) -> None:
     """Put questions into the lists of these shadows, in one round trip. Raises RedisError."""
     keys = [totals_key(prefix, Metric.SHADOWS_DROPPED)]
     arguments: list[str | int] = [MOST_WAITING, KEPT_SECONDS]
@@ -44,7 +46,7 @@ def put(client: Redis, prefix: str, questions: Sequence[tuple[str, Question]]) -
     client.eval(_PUT, len(keys), *keys, *arguments)
 
 
-def wait(client: Redis, prefix: str, plugin_keys: Iterable[str], seconds: float) -> tuple[str, Question] | None:
+def wait(client: Redis, prefix: str, plugin_keys: Iterable[str], seconds: float) -> Addressed | None:
     """Take the oldest question of the first of these shadows that has one; waits for one so long. Raises RedisError."""
     by_list = {key(prefix, plugin_key): plugin_key for plugin_key in plugin_keys}
     taken: Any = client.brpop([*by_list], timeout=seconds)
@@ -52,7 +54,7 @@ def wait(client: Redis, prefix: str, plugin_keys: Iterable[str], seconds: float)
     return (by_list[taken[0]], question) if question else None
 
 
-def take(client: Redis, prefix: str, numbers: Mapping[str, int]) -> list[tuple[str, Question]]:
+def take(client: Redis, prefix: str, numbers: Mapping[str, int]) -> list[Addressed]:
     """Take the oldest questions of these shadows, so many of each at most, in one round trip. Raises RedisError."""
     pipe = client.pipeline(transaction=False)
     for plugin_key, number in numbers.items():

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline_core.common.clock import now
-from pipeline_core.database.wakeups import ShadowDue
 from pipeline_core.features.snapshot import RegisteredPlugin
 from pipeline_core.plugins import answers
 from pipeline_core.plugins.client import shadow_client
 from pipeline_core.plugins.errors import CallFailed, CircuitOpen, ConcurrencyLimit, JobRejected, mask
 from pipeline_core.plugins.packet import Packet, PluginCall
+from pipeline_core.plugins.shadow_queue import Addressed
 from pipeline_core.plugins.types import PluginType
 from pipeline_core.stages import reading
 from pipeline_core.stages.calls import budget, without_secrets
@@ -42,7 +42,7 @@ _ANSWERS = frozenset({TrailOutcome.ANSWERED, TrailOutcome.REJECTED})
 Fields = Mapping[str, Any]
 
 
-def due(step: ClaimedStep, outcome: Outcome) -> tuple[ShadowDue, ...]:
+def due(step: ClaimedStep, outcome: Outcome) -> tuple[Addressed, ...]:
     """The shadows to ask about the step's stage once this outcome of it is committed, and about the stages before it that were
     skipped; one that took part in the stage itself, before another was promoted, is not asked."""
     if not step.plugins.has_shadows or not isinstance(outcome, Advance | Suspend | Stop | Fail | Launched):
@@ -50,7 +50,7 @@ def due(step: ClaimedStep, outcome: Outcome) -> tuple[ShadowDue, ...]:
     called = {call.plugin_key for call in step.trail}
     replaced = _passed(step, outcome) if isinstance(outcome, Suspend) else None
     return tuple(
-        ShadowDue(step.job_id, str(stage), shadow.key, shadow.shadow_of)
+        (shadow.key, (step.job_id, str(stage), shadow.shadow_of))
         for stage in _decided(step)
         for shadow in step.plugins.shadows(PLUGIN_TYPE[stage])
         if shadow.key not in called
