@@ -83,8 +83,9 @@ def _renew(held: Sequence[ClaimedStep]) -> None:
     places = shares()
     if waiting := places.waiting():
         places.drop(set(waiting) - set(leases.keep_waiting(waiting)))
-    # Who leaves a place takes the next step that waits. This is for what a thread that failed left undone.
-    while step := places.next():
+    # Who leaves a place takes the next step that waits. This is for what a thread that failed left undone: whoever gets that step
+    # goes on with the others. All that would get the one place that is free for a moment would be claimed in vain.
+    if step := places.next():
         publish([StepDue(step.job_id, step.epoch, step.stage)])
     if steps := places.hand_over(places.places // HANDED_OVER_PART):
         publish([StepDue(step.job_id, step.epoch, step.stage) for step in steps])

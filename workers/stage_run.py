@@ -49,13 +49,14 @@ RUN: dict[Stage, Callable[[ClaimedStep], Outcome]] = {
 CRASH_PAUSE = 5.0
 """Seconds until a stage is retried that ended with an unexpected exception."""
 SLOW_TURNS = 2
-"""Of the steps that waited long for their plugins, and those after them, so many are finished at a time."""
+"""Of the steps that waited for a place or long for their plugins, and those after them, so many are claimed or finished at a
+time."""
 
 
 @part
 def slow_turns() -> threading.Semaphore:
-    """Held while such a step is finished. They come in bursts, as many at a time as a slow plugin has calls; all at once they
-    would share the interpreter with a quick step, which would wait for each of them again and again."""
+    """Held while such a step is claimed or finished. They come in bursts, as many at a time as a slow plugin has calls; all at
+    once they would share the interpreter with a quick step, which would wait for each of them again and again."""
     return threading.Semaphore(SLOW_TURNS)
 
 
@@ -68,16 +69,19 @@ def run(
     carries: Collection[Stage] = (),
     carried: Callable[[Stage], AbstractContextManager[None]] = lambda stage: nullcontext(),
     take_from: str = "",
+    waited: bool = False,
 ) -> Progress | AlreadyAdvanced | None:
     """Run one stage of a job, if its step is still due, and those after it that this worker `carries` on with.
 
     The outcomes are committed when this returns. `owner` is a name that is unique to this call. Each stage after the first
     is run within `carried(stage)`. None: there was nothing to do, or its result is not known here. With `take_from`, the step's
-    present owner, this process runs nothing else, and no other is started for the step.
+    present owner, this process runs nothing else, and no other is started for the step. `waited`: the step waited for a place,
+    and takes turns with others when it is claimed.
     """
     structlog.contextvars.bind_contextvars(job_id=job_id, stage=str(stage), epoch=epoch)
     try:
-        step = claims.claim(job_id, epoch, stage, owner, holder=take_from)
+        with slow_turns() if waited else nullcontext():
+            step = claims.claim(job_id, epoch, stage, owner, holder=take_from)
         match step:
             case AlreadyAdvanced():
                 return step

@@ -63,7 +63,8 @@ def run_stage(task: Task[Any, Any], job_id: str, epoch: int, stage: str) -> None
 
 
 def _run_waiting(task: Task[Any, Any], step: Waiting) -> None:
-    progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task), carries=queues.served_stages(app))
+    carries = queues.served_stages(app)
+    progress = stage_run.run(step.job_id, step.epoch, step.stage, _owner(task), carries=carries, waited=True)
     if isinstance(progress, Continue):
         publish.publish([StepDue(step.job_id, step.epoch, progress.stage)])
 

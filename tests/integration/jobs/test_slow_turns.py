@@ -1,4 +1,4 @@
-"""Steps that waited long for their plugins are finished a few at a time."""
+"""Steps that waited long are claimed and finished a few at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_core.jobs import cursor
+from pipeline_core.jobs import claims, cursor
 from pipeline_core.jobs.cursor import Progress
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Advance, ClaimedStep, Outcome
@@ -53,6 +53,22 @@ def test_a_step_that_waited_long_takes_a_turn_until_it_is_finished(
     job_id = submitted_taskset()
     stage_run.run(job_id, 0, Stage.LAUNCH, "w1")
     assert turns.happened == expected
+    assert job_of(job_id).state == "succeeded"
+
+
+def test_a_step_that_waited_for_a_place_takes_a_turn_until_it_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: Any = Turns()
+    monkeypatch.setattr(stage_run, "slow_turns", lambda: turns)
+    claim = claims.claim
+
+    def noted(*step: Any, **owner: Any) -> Any:
+        turns.happened.append("claimed")
+        return claim(*step, **owner)
+
+    monkeypatch.setattr(claims, "claim", noted)
+    job_id = submitted_taskset()
+    stage_run.run(job_id, 0, Stage.LAUNCH, "w1", waited=True)
+    assert turns.happened == ["entered while 0 is renewed", "claimed", "left"]
     assert job_of(job_id).state == "succeeded"
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pipeline_core.errors import Unavailable
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import ClaimedStep
+from pipeline_core.stages.shares import Shares, Waiting, keys_of
 from tests.unit.jobs.test_cursor import step
 from tests.waiting import wait_for
+from workers import lease_renewal
 from workers.lease_renewal import LeaseRenewal
 
 
@@ -42,6 +45,19 @@ def renewal(renewed: Renewed) -> Iterator[LeaseRenewal]:
     renewal = LeaseRenewal(renewed, seconds=0.001)
     yield renewal
     renewal.stop()
+
+
+def test_a_place_that_is_free_for_a_moment_gets_one_of_the_waiting_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    places, published = Shares(places=4), list[Any]()
+    steps = [Waiting(f"j{number}", 0, Stage.GATES) for number in range(9)]
+    for each in steps:
+        places.wait(each, keys_of("ann", ()))
+    monkeypatch.setattr(lease_renewal, "shares", lambda: places)
+    monkeypatch.setattr(lease_renewal, "publish", published.extend)
+    monkeypatch.setattr(lease_renewal.leases, "keep_waiting", list)
+    lease_renewal._renew(())
+    assert [due.job_id for due in published] == ["j0", "j8"]
+    assert places.waiting() == steps[1:-1]
 
 
 def held(owner: str) -> ClaimedStep:
