@@ -12,6 +12,7 @@ from typing import Any
 
 from celery import Celery
 from kombu import Producer, Queue
+from kombu.utils.uuid import uuid
 
 from pipeline_core.settings import Settings, settings
 from pipeline_core.stages.names import STAGES
@@ -88,6 +89,29 @@ app.add_defaults(lambda: configuration(settings()))
 app.steps["worker"].add(WorkerHeartbeat)
 
 
-def send_task(producer: Producer, name: str, args: Sequence[object] = (), *, queue: str, **options: Any) -> None:
-    """Send a task's message by this producer: once, and without declaring the queue, which Redis does not need."""
-    app.send_task(name, args, producer=producer, queue=queue, retry=False, declare=(), add_to_parent=False, **options)
+def send_task(
+    producer: Producer,
+    name: str,
+    args: Sequence[object] = (),
+    *,
+    queue: str,
+    chain: Sequence[object] | None = None,
+    expires: float | None = None,
+) -> None:
+    """Send a task's message by this producer: once, and without declaring the queue, which Redis does not need.
+
+    `app.send_task` sends the same message, and takes twice as long: it looks every option up in the task, the route and the
+    settings.
+    """
+    amqp: Any = app.amqp
+    message = amqp.as_task_v2(
+        uuid(), name, args, chain=chain, expires=expires, ignore_result=True, argsrepr=repr(args), kwargsrepr="{}"
+    )
+    producer.publish(
+        message.body,
+        exchange="",
+        routing_key=queue,
+        serializer="json",
+        headers=message.headers,
+        **message.properties,
+    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
+from kombu import Connection, Producer
 
 from pipeline_core.settings import Settings
-from pipeline_core.stages.names import STAGES
-from workers.app import configuration
-from workers.names import QUEUE_PROBE, SHADOWS, TICK_SECONDS, queues, stage_task
+from pipeline_core.stages.names import STAGES, Stage
+from workers.app import app, configuration, send_task
+from workers.chain import stage_signature
+from workers.names import FLOWS, HELP_SCHEDULES, QUEUE_PROBE, SHADOWS, TICK_SECONDS, queues, stage_queue, stage_task
 
 CONFIGURATION = configuration(Settings(redis_url="redis://localhost/0"))
 TRANSPORT = CONFIGURATION["broker_transport_options"]
@@ -78,3 +83,38 @@ def test_a_worker_that_leaks_is_replaced() -> None:
     idle_kilobytes = 110_000
     assert idle_kilobytes * 2 < given["worker_max_memory_per_child"] < 1_000_000
     assert 0 < given["worker_max_tasks_per_child"] <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options"),
+    [
+        (stage_task(Stage.LAUNCH), ("job", 1, "launch"), {"queue": stage_queue(Stage.LAUNCH)}),
+        (
+            stage_task(Stage.BIND),
+            ("job", 1, "bind"),
+            {"queue": stage_queue(Stage.BIND), "chain": [stage_signature("job", 1, Stage.LAUNCH).set(task_id="next")]},
+        ),
+        (HELP_SCHEDULES, (), {"queue": FLOWS, "expires": 5.0}),
+    ],
+)
+def test_a_message_is_the_one_that_celery_sends(
+    name: str, arguments: tuple[object, ...], options: Mapping[str, Any]
+) -> None:
+    with Connection("memory://") as connection:
+        channel: Any = connection.channel()
+        producer = Producer(channel, auto_declare=False)
+        app.send_task(name, arguments, producer=producer, declare=(), retry=False, add_to_parent=False, **options)
+        send_task(producer, name, arguments, **options)
+        by_celery, by_us = (_comparable(channel._get(options["queue"]), options) for _ in range(2))
+    assert by_us == by_celery
+
+
+def _comparable(message: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The message without what each has of its own, IDs and moments, and without what is about a result."""
+    headers, properties = message["headers"], message["properties"]
+    assert headers.pop("id") == headers.pop("root_id") == properties.pop("correlation_id")
+    assert (headers.pop("expires") is None) == ("expires" not in options)
+    headers.pop("ignore_result")
+    for name in ("delivery_tag", "reply_to", "expiration"):
+        properties.pop(name, None)
+    return message
