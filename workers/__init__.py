@@ -7,7 +7,8 @@
   the cluster cannot serve now
 - `stage_run`: one run of a stage; `launches`: many launches at a time; `lease_renewal`: keeps the leases of steps; `alone`:
   runs a step that workers died at; `task_events`: Celery's events of stages that are carried on
-- `questions`: sends what shadows are to be asked; `shadows`: asks them
+- `questions`: sends what shadows are to be asked; `shadow_process`: the process in
+  which `shadows` asks them
 - `watch`: the watcher; `background`: what the background worker runs beside its tasks, with the ticks of `ticker`
 - `heartbeats`, `liveness`: how a process shows that it is alive; `processes`: the command line of each process, which
   `__main__` reads

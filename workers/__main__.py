@@ -31,10 +31,11 @@ def parser() -> argparse.ArgumentParser:
     worker.add_argument("--pool", required=True)
     worker.add_argument("--ticks", action="store_true", help="run the ticks in this process")
     worker.add_argument("--watch", action="store_true", help="run the watcher in this process")
-    worker.add_argument("--shadows", action="store_true", help="ask shadows in this process")
+    worker.add_argument("--shadows", action="store_true", help="keep a process that asks shadows")
     beat = kinds.add_parser("beat", allow_abbrev=False)
     beat.add_argument("--schedule", required=True)
     kinds.add_parser("watch", allow_abbrev=False)
+    kinds.add_parser("shadows", allow_abbrev=False)
     alone = kinds.add_parser("alone", allow_abbrev=False)
     alone.add_argument("job")
     alone.add_argument("epoch", type=int)
@@ -53,7 +54,8 @@ def load(arguments: Sequence[str]) -> Callable[[], int | None]:
     options = parser().parse_args(arguments)
     with lean_imports():
         app: Any = import_module(options.app).app
-        return {"worker": _worker, "beat": _beat, "watch": _watch, "alone": _alone}[options.kind](app, options)
+        kinds = {"worker": _worker, "beat": _beat, "watch": _watch, "shadows": _shadows, "alone": _alone}
+        return kinds[options.kind](app, options)
 
 
 # Each imports what its kind needs, and returns what runs it.
@@ -101,6 +103,12 @@ def _watch(app: Any, options: argparse.Namespace) -> Callable[[], int | None]:
     from workers import watch
 
     return watch.main
+
+
+def _shadows(app: Any, options: argparse.Namespace) -> Callable[[], int | None]:
+    from workers import shadow_process
+
+    return shadow_process.main
 
 
 def _alone(app: Any, options: argparse.Namespace) -> Callable[[], int | None]:

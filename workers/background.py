@@ -1,4 +1,5 @@
-"""What the background worker runs beside its tasks, in threads of its own: the ticks, the watcher, and the calls of shadows.
+"""What the background worker runs beside its tasks, in threads of its own: the ticks, the watcher, and what keeps the
+process that asks shadows.
 
 If one of these threads ends by itself, the process ends with it: it is started again as a whole, and finds what is due.
 """
@@ -16,15 +17,12 @@ from celery import bootsteps
 from pipeline_core.common.clock import now
 from pipeline_core.operations import due_work, heartbeats
 from workers.heartbeats import beat
-from workers.names import SEND_QUEUE_PROBES, SHADOWS, TICK_SECONDS, tick_name
-from workers.shadows import ShadowWorker
+from workers.names import SEND_QUEUE_PROBES, TICK_SECONDS, tick_name
+from workers.shadow_process import ShadowProcess
 from workers.ticker import Ticker
 from workers.watch import lease_owner, watch
 
 log = structlog.get_logger(__name__)
-
-LEAST_PRIORITY = 19
-"""The nice value of a process that only asks shadows."""
 
 
 class Background(bootsteps.StartStopStep):
@@ -90,16 +88,13 @@ class Ticks(Background):
 
 
 class Shadows(Background):
-    """Asks shadows (`workers.shadows`)."""
+    """Keeps the process that asks shadows (`workers.shadow_process`)."""
 
     name = "shadows"
 
     def make(self, parent: Any) -> tuple[Callable[[], object], Callable[[], object]]:
-        worker = ShadowWorker()
-        if set(parent.app.amqp.queues.consume_from) == {SHADOWS}:
-            # Alone in its process, so that it takes only what nobody else wants of the CPU.
-            os.nice(LEAST_PRIORITY)
-        return worker.run, worker.stop
+        process = ShadowProcess()
+        return process.run, process.stop
 
 
 class Watcher(Background):

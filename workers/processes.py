@@ -37,7 +37,7 @@ WORKERS = {
     # Advancing a run mostly waits for the database.
     "flows": WorkerKind((FLOWS,), 8, "threads"),
     "housekeeping": WorkerKind((TICKS,), 1),
-    # Shadows are asked in threads of their own.
+    # Shadows are asked by a process of its own, which this one keeps.
     "shadows": WorkerKind((SHADOWS,), 1, "threads", ("--shadows",)),
 }
 """The kinds of workers that serve one thing each; together every queue once."""
@@ -106,6 +106,11 @@ def beat(schedule: str) -> list[str]:
 def watcher() -> list[str]:
     """The command of the watcher."""
     return python("workers", APP, "watch")
+
+
+def shadows() -> list[str]:
+    """The command of the process that asks shadows (`workers.shadow_process`)."""
+    return python("workers", APP, "shadows")
 
 
 def alone(job_id: str, epoch: int, stage: Stage, holder: str) -> list[str]:

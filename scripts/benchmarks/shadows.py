@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,12 +20,14 @@ from scripts.benchmarks import cpu
 from scripts.benchmarks.launches import WARM_UP, launching
 from scripts.benchmarks.results import Result, spread
 from scripts.benchmarks.scale import Scale
-from scripts.benchmarks.stand import plugin_server, register, standing
+from scripts.benchmarks.stand import plugin_server, register, standing, wait_for
 
 NAME = "shadows"
 SHADOWS = 5
 GOAL = 1.05
 PLUGIN_MILLISECONDS = 5
+SETTLE_SECONDS = 2.0
+"""After so long the shadows have answered about the last job: what they take does not count for what comes next."""
 GATE = PluginType.ACCESS_GATE
 
 
@@ -44,6 +47,8 @@ def measure(scale: Scale) -> Result:
         with launching(stand) as launch:
             _switch(names, True)
             Phase(launch).go_on(WARM_UP)
+            # The process that asks shadows is started for the first of them.
+            wait_for(_answers, "the first answer of a shadow")
             without, with_shadows = Phase(launch), Phase(launch)
             each = max(scale.samples // scale.rounds, 1)
             for _ in range(scale.rounds):
@@ -51,8 +56,7 @@ def measure(scale: Scale) -> Result:
                 without.go_on(each)
                 _switch(names, True)
                 with_shadows.go_on(each)
-        with transaction() as session:
-            answers = session.scalar(select(func.count()).select_from(ShadowAnswer))
+        answers = _answers()
     value, baseline = statistics.median(with_shadows.latencies), statistics.median(without.latencies)
     return Result(
         name=NAME,
@@ -83,15 +87,22 @@ class Phase:
 
     def go_on(self, number: int) -> None:
         """Launch so many more jobs."""
-        # Each change of the registry is compiled again by each process.
-        self.launch()
+        # Each change of the registry is compiled again by each process, and shadows are asked a moment after their jobs.
+        for _ in range(WARM_UP):
+            self.launch()
         before = cpu.seconds()
         self.latencies += [self.launch() for _ in range(number)]
+        time.sleep(SETTLE_SECONDS)
         self.spent.update({name: used - before.get(name, 0.0) for name, used in cpu.seconds().items()})
 
     def cpu_ms(self) -> dict[str, float]:
         """The CPU time of a launch, by process."""
         return cpu.milliseconds_each({}, self.spent, len(self.latencies))
+
+
+def _answers() -> int | None:
+    with transaction() as session:
+        return session.scalar(select(func.count()).select_from(ShadowAnswer))
 
 
 def _register_shadow(name: str, address: str) -> None:

@@ -38,6 +38,7 @@ PROCESSES = {
     "flows": (processes.worker("flows"), NOBODY | FORKS | API_ONLY),
     "housekeeping": (processes.worker("housekeeping"), NOBODY | API_ONLY),
     "shadows": (processes.worker("shadows"), NOBODY | FORKS | API_ONLY),
+    "asking shadows": (processes.shadows(), NOBODY | FORKS | API_ONLY),
     "beat": (processes.beat("/none"), NOBODY | FORKS | API_ONLY | FLOWS | LAUNCHES),
     "watcher": (processes.watcher(), NOBODY | FORKS | API_ONLY | FLOWS | LAUNCHES | CALLS),
     "alone": (processes.alone("01J", 1, Stage.BIND, "worker"), NOBODY | FORKS | API_ONLY | FLOWS),
