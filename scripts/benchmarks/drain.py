@@ -56,6 +56,7 @@ def drain_jobs(stand: Stand, count: int, body: Mapping[str, Any], workers: Seque
             fill,
             lambda: wait_for(ended, "the jobs to end"),
             *(workers or stand.stage_workers),
+            from_first_message=True,
         )
         spent = cpu.milliseconds_each(before, cpu.seconds(), count)
         cursor.execute("SELECT count(*), min(reason) FROM jobs WHERE state <> 'succeeded'")
@@ -78,17 +79,34 @@ def submit_jobs(count: int, body: Mapping[str, Any]) -> None:
 
 
 def drain(
-    app: Celery, queues: Sequence[str], fill: Callable[[], object], done: Callable[[], float], *workers: str
+    app: Celery,
+    queues: Sequence[str],
+    fill: Callable[[], object],
+    done: Callable[[], float],
+    *workers: str,
+    from_first_message: bool = False,
 ) -> float:
-    """Seconds from when these workers begin to listen until it is done. Others are left as they are."""
+    """Seconds from when these workers are asked to listen, or from the first message that they take, until it is done. Others are
+    left as they are.
+
+    A worker hears of a new queue only when it asks the broker the next time, up to a second later.
+    """
     name = [f"{worker}@{socket.gethostname()}" for worker in workers]
     wait_for(lambda: len(app.control.ping(destination=name, timeout=1) or ()) == len(name), "the workers to be up")
     for queue in queues:
         app.control.cancel_consumer(queue, destination=name, reply=True)
     fill()
-    started = time.perf_counter()
-    for queue in queues:
-        app.control.add_consumer(queue, destination=name)
+    with app.connection_for_read() as connection:
+        channel: Any = connection.default_channel
+
+        def messages() -> int:
+            return sum(channel.client.llen(queue) for queue in queues)
+
+        filled, started = messages(), time.perf_counter()
+        for queue in queues:
+            app.control.add_consumer(queue, destination=name)
+        if from_first_message:
+            started = wait_for(lambda: messages() < filled, "the workers to begin", every=0.001)
     return done() - started
 
 

@@ -53,7 +53,7 @@ def _bare(stand: Stand, count: int) -> float:
     def done() -> float:
         return quiet(lambda: not redis.llen(bare_celery.QUEUE) and not redis.hlen("unacked"))
 
-    return count / drain(bare_celery.app, [bare_celery.QUEUE], fill, done, "bare")
+    return count / drain(bare_celery.app, [bare_celery.QUEUE], fill, done, "bare", from_first_message=True)
 
 
 def _huey(stand: Stand, count: int) -> float:
