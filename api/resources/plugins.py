@@ -11,7 +11,7 @@ from api.openapi import RequestBody
 from api.paging import Page
 from api.schemas import features as forms
 from api.schemas.fields import OptionalPages
-from api.schemas.shadows import Promotion, ShadowReport, ShadowSince
+from api.schemas.shadows import Promotion, ShadowReport, ShadowReportQuery
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction
 from pipeline_core.features import registry
@@ -74,7 +74,7 @@ def promote(call: Call, key: str) -> Any:
     "GET",
     "/shadow/<key>",
     needs=Privilege.READ_JOB,
-    query=ShadowSince,
+    query=ShadowReportQuery,
     payload=ShadowReport,
 )
 def shadow(call: Call, key: str) -> Any:
@@ -83,7 +83,7 @@ def shadow(call: Call, key: str) -> Any:
     Only of jobs that the token may read. Values of environment variables whose names look secret are masked.
     """
     with transaction() as session:
-        return shadow_report.report(session, key, call.actor, call.query.get("since"))
+        return shadow_report.report(session, key, call.actor, call.query.get("since"), call.query["most"])
 
 
 @blueprint.operation("GET", "/detail/<key>", needs=Privilege.READ_FEATURE, payload=forms.PluginDetail)

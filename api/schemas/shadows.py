@@ -5,14 +5,20 @@ from __future__ import annotations
 from marshmallow import Schema, fields
 
 from api.schemas.features import MODE, PluginItem
-from api.schemas.fields import Query, UnixSeconds, nullable_time
+from api.schemas.fields import Query, UnixSeconds, WholeNumber, nullable_time
 from api.schemas.jobs import PluginAnswer
 
 
-class ShadowSince(Query):
-    """Since when."""
+class ShadowReportQuery(Query):
+    """Since when, and how much is shown."""
 
     since = UnixSeconds(metadata={"description": "Only answers of this unix second or later."})
+    most = WholeNumber(
+        1,
+        500,
+        load_default=20,
+        metadata={"description": "So many disagreements at most, and as many errors; the latest."},
+    )
 
 
 class ShadowPair(Schema):
@@ -62,8 +68,8 @@ class ShadowReport(Schema):
         required=True, metadata={"description": "It answered, and there was no decision to compare that with."}
     )
     latency = fields.Nested(ShadowLatencies, required=True)
-    disagreements = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest 20."})
-    lastErrors = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest 20."})
+    disagreements = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest first."})
+    lastErrors = fields.List(fields.Nested(ShadowPair), required=True, metadata={"description": "The latest first."})
 
 
 class Promotion(Schema):

@@ -18,13 +18,12 @@ from pipeline_core.jobs.trail import bounded, masked_patch
 from pipeline_core.metrics.totals import Metric, totals
 from pipeline_core.stages.outcomes import TrailOutcome
 
-MOST_SHOWN = 20
-"""How many disagreements and errors are shown, the latest first."""
 _SHOWN = ("outcome", "decision", "reason", "factors", "patch")
 
 
-def report(session: Session, key: str, actor: Actor, since: datetime | None) -> dict[str, Any]:
-    """The answers of a plugin as a shadow, of the jobs that the actor may see, from `since` on.
+def report(session: Session, key: str, actor: Actor, since: datetime | None, most: int) -> dict[str, Any]:
+    """The answers of a plugin as a shadow, of the jobs that the actor may see, from `since` on; with the latest `most`
+    disagreements, and as many errors.
 
     It may have been promoted since. Raises NotFound when there is no such plugin.
     """
@@ -40,7 +39,7 @@ def report(session: Session, key: str, actor: Actor, since: datetime | None) -> 
         ).where(*conditions)
     ).one()
     pairs = select(ShadowAnswer, TrailRow).outerjoin(TrailRow, TrailRow.id == ShadowAnswer.trail_id)
-    latest = pairs.where(*conditions).order_by(ShadowAnswer.started_at.desc(), ShadowAnswer.id.desc()).limit(MOST_SHOWN)
+    latest = pairs.where(*conditions).order_by(ShadowAnswer.started_at.desc(), ShadowAnswer.id.desc()).limit(most)
     return {
         "key": key,
         "mode": plugin["mode"],

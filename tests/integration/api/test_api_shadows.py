@@ -81,6 +81,8 @@ def test_a_report_counts_and_shows_where_both_differ(admin: Any, bearer: Callabl
     assert (error["shadow"]["outcome"], error["shadow"]["reason"]) == ("failed", "no connection")
 
     assert report(admin, f"?since={int(THEN.timestamp()) + 1}")["answers"] == 0
+    answered(admin, "bob", "pass", "stop")
+    assert [len(report(admin, f"?most={most}")["disagreements"]) for most in (1, 2)] == [1, 2]
     ada = bearer(Privilege.READ_JOB, own_only=True, forwho="ada")
     assert [report(ada)[name] for name in ("answers", "agreed", "disagreements")] == [1, 1, []]
     assert admin("GET", "/v1/plugins/shadow/AccessGate.no.one").status_code == 404
