@@ -294,11 +294,12 @@ def _again(run: Run, name: str) -> TaskRun:
 
 
 def _after_stop(run: Run, task: TaskRun, event: JobChanged) -> TaskRun:
-    """A task that was stopped with its run, after its job has changed; the same object while that is ending.
+    """A task that was stopped with its run, after its job has changed; the same object while the stopped job is ending.
 
-    A job that ended by itself before it could be stopped counts as it ended.
+    A job that ended by itself before it could be stopped counts as it ended, and at once: only a stopped job says again when
+    nothing of it is left.
     """
-    if not event.state.final or (event.ending and event.state is not JobState.SUCCEEDED):
+    if not event.state.final or (event.ending and event.state is JobState.STOPPED):
         return task
     if event.state is not JobState.SUCCEEDED and not run.state.final:
         return _again(run, event.task)

@@ -215,6 +215,26 @@ def test_a_retry_begins_when_nothing_of_the_stopped_job_runs_any_more(engine: En
     assert engine.run(run_id).state == "succeeded"
 
 
+def test_a_job_that_failed_in_the_cluster_before_its_run_was_stopped_does_not_hold_up_a_retry(engine: Engine) -> None:
+    run_id = begin(store(flow_entry("failed-first", {"a": []})))
+    engine.go()
+    [job_id] = engine.jobs(run_id, "a")
+    with transaction() as session:
+        job = lifecycle.lock(session, job_id)
+        job.stage = Stage.CLUSTER
+        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+        lifecycle.transition(session, job, JobState.FAILED, reason="exit 1")
+    control.stop(run_id, ADMIN)
+    engine.go()
+    task = engine.tasks(run_id)["a"]
+    assert (task.state, task.active, task.reason) == ("failed", False, "exit 1")
+    control.retry(run_id, ADMIN)
+    engine.go()
+    assert len(engine.jobs(run_id, "a")) == 2
+    engine.turn(run_id, "a", JobState.SUCCEEDED)
+    assert engine.run(run_id).state == "succeeded"
+
+
 def test_a_marked_task_lets_a_failed_run_go_on(engine: Engine) -> None:
     run_id = begin(store(flow_entry("marked", {"a": [], "b": ["a"]})))
     engine.go()

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from pipeline_core.flows.definition.catalogue import Catalogue
 from pipeline_core.flows.definition.documents import read_document
@@ -177,6 +177,15 @@ def test_a_job_that_ended_by_itself_before_its_run_was_stopped_counts_as_it_ende
     assert states(run) == {"top": "succeeded", "left": "succeeded", "right": "failed", "end": "stopped"}
     run, commands = play(run, RunRetried(), RunAdmitted())
     assert commands == [SubmitJob("right", 2)]
+
+
+@pytest.mark.parametrize("events", [[], [RunRetried(), RunAdmitted()]])
+def test_a_job_that_failed_before_its_run_was_stopped_has_ended_although_its_cleanup_has_not(
+    events: list[RunEvent],
+) -> None:
+    run, _ = play(new_run(plan({"a": []})), RunAdmitted(), RunStopped("by ann"), *events)
+    run, _ = play(run, JobChanged("a", 1, JobState.FAILED, "exit 1", ending=True))
+    assert (states(run), run.tasks["a"].attempt) == (({"a": "waiting"}, 2) if events else ({"a": "failed"}, 1))
 
 
 def test_a_retried_run_runs_a_task_again_when_nothing_of_its_stopped_job_is_left() -> None:
@@ -377,28 +386,104 @@ def test_every_run_ends_after_so_many_jobs_as_its_tasks_and_retries(rules: RunPl
     assert all(task.attempt <= 1 + rules.retries.get(name, 0) for name, task in run.tasks.items())
 
 
-@given(PLANS, st.lists(EVENTS, max_size=40))
-def test_no_two_jobs_of_a_task_live_at_once_and_none_is_submitted_after_one_has_succeeded(
-    rules: RunPlan, events: list[RunEvent]
-) -> None:
-    run, commands = advance(new_run(rules), RunAdmitted())
-    live = {command.task for command in commands if isinstance(command, SubmitJob)}
-    succeeded: set[str] = set()
-    for event in events:
-        if isinstance(event, JobChanged):
-            event = replace(event, attempt=run.tasks[event.task].attempt)
-            if event.task not in live:
-                continue
-            if event.state is JobState.SUCCEEDED:
-                succeeded.add(event.task)
-            if event.state.final and (event.state is JobState.SUCCEEDED or not event.ending):
-                live.discard(event.task)
-        run, commands = advance(run, event)
+class RunWithJobs(RuleBasedStateMachine):
+    """A run, the jobs of its attempts, and what tells each of them about the other, in any order."""
+
+    run: Run
+    jobs: dict[tuple[str, int], JobState]
+    ending: set[tuple[str, int]]
+    """Jobs that have ended, of which something may still run."""
+    signals: set[tuple[str, int]]
+    stops: set[tuple[str, int]]
+
+    @initialize(rules=PLANS)
+    def begin(self, rules: RunPlan) -> None:
+        self.run, self.jobs, self.ending, self.signals, self.stops = new_run(rules), {}, set(), set(), set()
+        self.tell(RunAdmitted())
+
+    @rule(event=st.sampled_from([RunStopped(), RunRetried(), RunAdmitted()]))
+    def tell(self, event: RunEvent) -> None:
+        self.run, commands = advance(self.run, event)
         for command in commands:
             if isinstance(command, SubmitJob):
-                assert command.task not in live
-                assert command.task not in succeeded
-                live.add(command.task)
+                self.submit(command)
+            if isinstance(command, StopJob):
+                self.stops.add((command.task, command.attempt))
+
+    def submit(self, command: SubmitJob) -> None:
+        earlier = {key: state for key, state in self.jobs.items() if key[0] == command.task}
+        assert JobState.SUCCEEDED not in earlier.values()
+        assert all(state.final for state in earlier.values())
+        assert not any(state is JobState.STOPPED and key in self.ending for key, state in earlier.items())
+        self.jobs[command.task, command.attempt] = JobState.WAITING
+
+    @rule(data=st.data(), state=st.sampled_from([TaskState.SUCCEEDED, TaskState.SKIPPED]))
+    def mark(self, data: st.DataObject, state: TaskState) -> None:
+        self.tell(TaskMarked(data.draw(st.sampled_from(TASKS)), state))
+
+    def living(self) -> list[tuple[str, int]]:
+        return [key for key, state in self.jobs.items() if not state.final]
+
+    @precondition(living)
+    @rule(
+        data=st.data(),
+        state=st.sampled_from([JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED]),
+        ending=st.booleans(),
+    )
+    def change_job(self, data: st.DataObject, state: JobState, ending: bool) -> None:
+        self.change(data.draw(st.sampled_from(self.living())), state, ending)
+
+    def change(self, key: tuple[str, int], state: JobState, ending: bool) -> None:
+        self.jobs[key] = state
+        self.signals.add(key)
+        if state.final and ending:
+            self.ending.add(key)
+
+    @precondition(lambda self: self.stops)
+    @rule(data=st.data(), ending=st.booleans())
+    def stop_job(self, data: st.DataObject, ending: bool) -> None:
+        key = data.draw(st.sampled_from(sorted(self.stops)))
+        self.stops.remove(key)
+        if not self.jobs[key].final:
+            self.change(key, JobState.STOPPED, ending)
+
+    @precondition(lambda self: self.ending)
+    @rule(data=st.data())
+    def clean_up(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.ending)))
+        self.ending.remove(key)
+        if self.jobs[key] is JobState.STOPPED:
+            self.signals.add(key)
+
+    @precondition(lambda self: self.signals)
+    @rule(data=st.data())
+    def apply_signal(self, data: st.DataObject) -> None:
+        self.apply(data.draw(st.sampled_from(sorted(self.signals))))
+
+    def apply(self, key: tuple[str, int]) -> None:
+        self.signals.remove(key)
+        self.tell(JobChanged(*key, self.jobs[key], ending=key in self.ending))
+
+    def teardown(self) -> None:
+        """Once all is told, nothing of the run is left to wait for."""
+        if not hasattr(self, "run"):
+            return
+        while self.living() or self.ending or self.signals or self.run.state is RunState.WAITING:
+            self.tell(RunAdmitted())
+            for key in self.living():
+                self.change(key, JobState.SUCCEEDED, ending=False)
+            self.signals |= {key for key in self.ending if self.jobs[key] is JobState.STOPPED}
+            self.ending.clear()
+            for key in sorted(self.signals):
+                self.apply(key)
+        assert self.run.state.final
+        assert not self.run.active
+        assert all(
+            self.run.tasks[task].state.done for (task, _), state in self.jobs.items() if state is JobState.SUCCEEDED
+        )
+
+
+TestRunWithJobs = RunWithJobs.TestCase
 
 
 def test_there_is_no_other_event() -> None:
