@@ -12,7 +12,7 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now, parse_rfc3339, rfc3339
 from pipeline_core.common.failpoints import Point
 from pipeline_core.database import again_if_contended, transaction
-from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow, TaskAttempt
+from pipeline_core.database.models import Backfill, BackfillState, FlowRow, RunRow, TaskRunRow
 from pipeline_core.errors import PipelineError, Unavailable
 from pipeline_core.flows.definition.flow import parse_stored
 from pipeline_core.flows.runs import creation, repository, state_machine
@@ -108,7 +108,7 @@ def _ensure_run(session: Session, backfill: Backfill, flow: FlowRow, point: date
     """Make sure that this point has a run; whether it has one now.
 
     An unsuccessful run of this backfill is retried; one of another backfill is deleted and replaced by a run of the flow as
-    it is now, as soon as none of its attempts is pending.
+    it is now, as soon as all of its jobs have ended.
     """
     run = session.scalar(
         select(RunRow)
@@ -121,7 +121,7 @@ def _ensure_run(session: Session, backfill: Backfill, flow: FlowRow, point: date
         .execution_options(populate_existing=True)
     )
     if run and run.state in UNSUCCESSFUL and run.backfill_id != backfill.id:
-        if session.scalar(select(exists().where(TaskAttempt.run_id == run.id, TaskAttempt.pending))):
+        if session.scalar(select(exists().where(TaskRunRow.run_id == run.id, TaskRunRow.active))):
             return False
         session.execute(delete(RunRow).where(RunRow.id == run.id))
         session.expunge(run)

@@ -331,6 +331,22 @@ def test_a_point_that_failed_in_an_earlier_backfill_is_run_anew_as_the_flow_is_n
     assert state(second["backfillID"]) == "succeeded"
 
 
+def test_a_stopped_run_of_another_backfill_is_replaced_when_its_jobs_have_ended(ledger: Ledger) -> None:
+    ledger.add("sales", **DAILY)
+    first = begin()
+    ledger.admit("sales")
+    backfills.act(first, BackfillOperation.STOP, ADA)
+    old = detail(first)["points"][0]["runID"]
+    second = backfills.start("sales", request(), ADA)["backfillID"]
+    nothing_owed()
+    ledger.advance("sales")
+    assert [run.id for run in ledger.runs("sales", Trigger.BACKFILL)] == [old]
+    ledger.end(old, JobState.STOPPED)
+    ledger.advance("sales")
+    assert old not in [run.id for run in ledger.runs("sales", Trigger.BACKFILL)]
+    assert states(second)[0] == "running"
+
+
 def test_the_schedule_does_not_make_up_what_a_backfill_has_done(ledger: Ledger, clock: TestClock) -> None:
     ledger.add("sales", imported=True, cronjob_start_time="2026-02-20 00:00:00", **DAILY)
     begin(end="2026-02-21 00:00:00")
