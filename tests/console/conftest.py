@@ -78,11 +78,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture
 def browser(driver: Chrome, service: Installation) -> Iterator[Browser]:
-    """The browser, in which nobody has signed in. At the end nothing may have been against the policy of the page."""
+    """The browser, in which nobody has signed in and no page is open. At the end nothing may have been against the policy of
+    the page."""
     browser = Browser(driver, service.url)
     browser.forget()
     browser.look()
-    browser.open("/")
     browser.errors()
     yield browser
     assert browser.violations_of_the_policy() == []
@@ -91,8 +91,8 @@ def browser(driver: Chrome, service: Installation) -> Iterator[Browser]:
 
 @pytest.fixture
 def admin(browser: Browser) -> Browser:
-    """The browser, in which the admin has signed in."""
-    browser.enter("admin")
+    """The browser, in which the admin has signed in and no page is open."""
+    browser.become("admin")
     return browser
 
 

@@ -77,6 +77,7 @@ def test_an_answer_that_a_page_cannot_show_leaves_a_sentence(admin: Browser) -> 
 
 
 def test_a_page_whose_module_is_missing_comes_once_the_service_answers(admin: Browser, stories: Scenario) -> None:
+    admin.open()
     admin.find(".verdict h2")
     with blocked(admin, "*/app/pages/jobs.js", "*/healthz"):
         admin.find("nav a", "Jobs").click()
@@ -86,6 +87,7 @@ def test_a_page_whose_module_is_missing_comes_once_the_service_answers(admin: Br
 
 
 def test_a_page_whose_module_stays_missing_says_so(admin: Browser, stories: Scenario) -> None:
+    admin.open()
     admin.find(".verdict h2")
     with blocked(admin, "*/app/pages/jobs.js"):
         admin.find("nav a", "Jobs").click()

@@ -224,6 +224,7 @@ def test_an_own_only_token_sees_nothing_of_others(
 def test_these_pages_are_accessible(
     admin: Browser, flows: Flows, language: str, size: tuple[int, int], dark: bool
 ) -> None:
+    admin.open()
     admin.speak(language)
     admin.look(size=size, dark=dark)
     pages = {

@@ -83,6 +83,7 @@ def test_of_two_browsers_one_resumes_and_the_other_reads_why_not(
 
 
 def test_the_search_leads_to_a_job_by_the_keyboard(admin: Browser, stories: Scenario) -> None:
+    admin.open()
     admin.find(".verdict h2")
     admin.press("/")
     admin.press("speech")

@@ -26,6 +26,7 @@ def tab_to(browser: Browser, css: str, text: str = "") -> None:
 
 
 def test_a_job_is_submitted_suspended_and_resumed(browser: Browser, stories: Scenario) -> None:
+    browser.open()
     browser.find("#token")
     browser.press("admin", Keys.ENTER)
     browser.find(".bar")

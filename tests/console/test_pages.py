@@ -40,6 +40,7 @@ LOOKS = {"en": ((WIDE, False), (NARROW, True)), "zh": ((NARROW, False), (WIDE, T
 def test_pages_are_accessible_and_keep_to_the_policy(
     admin: Browser, stories: Scenario, html_job: str, language: str
 ) -> None:
+    admin.open()
     admin.speak(language)
     for path, there in PAGES.items():
         first, *others = LOOKS[language]
@@ -62,6 +63,7 @@ def assert_right(browser: Browser, what: str) -> None:
 
 
 def test_signing_in_is_accessible(browser: Browser) -> None:
+    browser.open()
     for dark in (False, True):
         browser.look(dark=dark)
         browser.find("#token")

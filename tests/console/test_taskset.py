@@ -132,5 +132,6 @@ def test_any_document_is_shown_as_yaml(admin: Browser, document: Any) -> None:
         import(main.replace('main.js', 'pages/job/blame.js')).then(({ authored, linesOf }) =>
             done(linesOf(authored(given, 0)).map(({ depth, name, text }) => '  '.repeat(depth) + name + text)));
     """
+    admin.open()
     lines = admin.driver.execute_async_script(script, document)
     assert yaml.safe_load("".join(f"{line}\n" for line in lines)) == document
