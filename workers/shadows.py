@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 CALLS_AT_A_TIME = 4
 """How many questions one shadow is asked at a time by one process."""
+IDLE_SECONDS = 5.0
+"""How long a thread waits for another question before it ends."""
 LOOK_SECONDS = 1.0
 """How often the process looks which shadows there are."""
 WRITE_SECONDS = 0.5
@@ -140,41 +142,49 @@ class ShadowWorker:
 
 
 class ShadowLine:
-    """What one shadow is still to be asked by this process, in a few threads that end when nothing is left."""
+    """What one shadow is still to be asked by this process, in a few threads that end when nothing comes for a while."""
 
     def __init__(self, ask: Callable[[str, DecidedStage, str], None]) -> None:
         self._ask = ask
         self._waiting: deque[tuple[str, DecidedStage, str]] = deque()
-        self._asking = 0
-        self._lock = threading.Lock()
+        self._threads = self._idle = 0
+        self._more = threading.Condition()
 
     @property
     def length(self) -> int:
         """How many questions wait or are being asked."""
-        return len(self._waiting) + self._asking
+        return len(self._waiting) + self._threads - self._idle
 
     def put(self, question: tuple[str, DecidedStage, str]) -> None:
         """Have the shadow asked this: its key, the stage, and the key of the plugin that it is to replace."""
-        with self._lock:
+        with self._more:
             self._waiting.append(question)
-            if self._asking == CALLS_AT_A_TIME:
-                return
-            self._asking += 1
-        # A process that is stopped does not wait for it.
-        threading.Thread(target=self._ask_all, name="shadow", daemon=True).start()
+            if self._idle >= len(self._waiting):
+                self._more.notify()
+            elif self._threads < CALLS_AT_A_TIME:
+                self._threads += 1
+                # A process that is stopped does not wait for it.
+                threading.Thread(target=self._ask_all, name="shadow", daemon=True).start()
 
     def stop(self) -> None:
         """Ask nothing more of what waits."""
         self._waiting.clear()
 
     def _ask_all(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._asking -= 1
-                    return
-                question = self._waiting.popleft()
+        while question := self._next():
             self._ask(*question)
+
+    def _next(self) -> tuple[str, DecidedStage, str] | None:
+        """The next question; None, for the thread to end, when none has come for IDLE_SECONDS."""
+        with self._more:
+            if not self._waiting:
+                self._idle += 1
+                self._more.wait(IDLE_SECONDS)
+                self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._threads -= 1
+            return None
 
 
 def _read(stages: Sequence[tuple[str, Stage]]) -> dict[tuple[str, Stage], DecidedStage]:

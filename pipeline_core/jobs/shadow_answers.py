@@ -14,6 +14,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from pipeline_core.database.models import Job, ShadowAnswer, table
+from pipeline_core.database.prepared import Prepared
+from pipeline_core.database.rows import Passed
 from pipeline_core.errors import NotFound
 from pipeline_core.features import snapshot
 from pipeline_core.features.snapshot import Snapshot
@@ -115,13 +117,8 @@ def write(session: Session, answers: Collection[Answer]) -> None:
 
     The commit does not wait for the disk: a crash of PostgreSQL may lose the last of them.
     """
+    _INSERT.execute(session.connection(), _GIVEN.parameters([_row(answer) for answer in answers]))
     session.execute(text("SET LOCAL synchronous_commit TO off"))
-    ids = sorted({answer.job_id for answer in answers})
-    present = select(Job.id).where(Job.id.in_(ids)).order_by(Job.id).with_for_update(read=True, key_share=True)
-    kept = set(session.scalars(present))
-    rows = [_row(answer) for answer in answers if answer.job_id in kept]
-    if rows:
-        session.execute(_INSERT, rows)
 
 
 def _row(answer: Answer) -> dict[str, Any]:
@@ -136,4 +133,20 @@ def _row(answer: Answer) -> dict[str, Any]:
     }
 
 
-_INSERT = insert(table(ShadowAnswer)).on_conflict_do_nothing(index_elements=["job_id", "stage", "plugin_key"])
+_ANSWER, _JOB = table(ShadowAnswer), table(Job)
+_COLUMNS = tuple(column.name for column in _ANSWER.columns if not column.primary_key)
+_GIVEN = Passed("given", (_ANSWER.c[name] for name in _COLUMNS))
+
+
+def _insert() -> Prepared:
+    jobs = select(_JOB.c.id).where(_JOB.c.id.in_(select(_GIVEN.column("job_id")))).order_by(_JOB.c.id)
+    present = jobs.with_for_update(read=True, key_share=True).cte("present")
+    rows = select(*map(_GIVEN.column, _COLUMNS)).join(present, present.c.id == _GIVEN.column("job_id"))
+    return Prepared(
+        insert(_ANSWER)
+        .from_select(_COLUMNS, rows, include_defaults=False)
+        .on_conflict_do_nothing(index_elements=["job_id", "stage", "plugin_key"])
+    )
+
+
+_INSERT = _insert()

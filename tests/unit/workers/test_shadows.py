@@ -104,6 +104,27 @@ def test_a_shadow_is_asked_a_few_questions_at_a_time_and_each_once() -> None:
     assert sorted(asked) == sorted(questions)
 
 
+def test_a_thread_asks_what_comes_later_too() -> None:
+    threads: list[threading.Thread] = []
+    line = ShadowLine(lambda key, decided, shadow_of: threads.append(threading.current_thread()))
+    for number in range(3):
+        line.put(("s", None, str(number)))  # type: ignore[arg-type]
+        wait_for(lambda: line.length == 0, "it to be asked")
+    assert len(threads) == 3
+    assert len(set(threads)) == 1
+
+
+def test_a_thread_ends_when_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadows, "IDLE_SECONDS", 0.0)
+    threads: list[threading.Thread] = []
+    line = ShadowLine(lambda key, decided, shadow_of: threads.append(threading.current_thread()))
+    for number in range(2):
+        line.put(("s", None, str(number)))  # type: ignore[arg-type]
+        wait_for(lambda number=number: len(threads) > number, "it to be asked")  # type: ignore[misc]
+        threads[number].join(HANG_SECONDS)
+        assert not threads[number].is_alive()
+
+
 def test_nothing_more_is_asked_after_the_end() -> None:
     go_on = threading.Event()
     asked: list[str] = []
