@@ -49,7 +49,18 @@ make_venv() {
     fi
 }
 
-# Install, and print the name of each package as it is fetched.
+# Install these by uv, which takes a few seconds where pip takes minutes; by pip where uv fails, or is not to be had.
+install() {
+    local index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$("$venv/bin/python" -m pip config get global.index-url 2>/dev/null || true)}}
+    if pip_install --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$/p' "$root/requirements/development.lock") &&
+        env ${index:+"UV_DEFAULT_INDEX=$index"} "$venv/bin/uv" pip install --python "$venv/bin/python" "$@"; then
+        return
+    fi
+    echo "Installing with pip instead; this may take some minutes" >&2
+    pip_install "$@"
+}
+
+# Print the name of each package as it is fetched.
 pip_install() {
     # setuptools warns of what an editable installation is.
     PYTHONWARNINGS=ignore "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@" |
@@ -67,10 +78,9 @@ ensure_venv() {
         if [ "$root" != "$(head -n 1 "$stamp" 2>/dev/null)" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
             make_venv
         fi
-        echo "Installing $(grep -c '^[^ #]*==' "$root/requirements/$1.lock") packages into $venv, from the package index of pip;" \
-            "this may take some minutes" >&2
-        pip_install --require-hashes --requirement "$root/requirements/$1.lock"
-        pip_install --no-deps --editable "$root"
+        echo "Installing $(grep -c '^[^ #]*==' "$root/requirements/$1.lock") packages into $venv, from the package index of pip" >&2
+        install --require-hashes --requirement "$root/requirements/$1.lock"
+        install --no-deps --editable "$root"
         wanted_stamp "$1" >"$stamp"
     fi
     exec {lock}<&-
