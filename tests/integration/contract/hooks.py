@@ -15,12 +15,71 @@ from urllib.parse import unquote
 import requests
 import schemathesis
 from schemathesis import Case, HookContext
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
+from schemathesis.generation.meta import CoveragePhaseData, CoverageScenario
 
 from pipeline_core.flows.notation.names import NAME
 from tests.waiting import HANG_SECONDS
 
 PASSWORD = "the password of this run"
+
+_REPEATED: set[str] = set()
+"""Operations each part of whose body is also one of another operation's body."""
+
+
+@schemathesis.hook
+def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None:
+    """Note which operations repeat the parts of others' bodies: of those with the same parts, all but one."""
+    schemas = raw_schema["components"]["schemas"]
+    parts = {
+        f"{method.upper()} {path}": _parts(operation["requestBody"], schemas)
+        for path, operations in raw_schema["paths"].items()
+        for method, operation in operations.items()
+        if "requestBody" in operation
+    }
+    tried: set[str] = set()
+    for label in sorted(parts, key=lambda label: (-len(parts[label]), label)):
+        if parts[label] and parts[label] <= tried:
+            _REPEATED.add(label)
+        tried |= parts[label]
+
+
+def _parts(document: Any, schemas: dict[str, Any]) -> set[str]:
+    """The names of all schemas that a part of the OpenAPI document refers to, and that these refer to."""
+    found: set[str] = set()
+    open_ = [document]
+    while open_:
+        part = open_.pop()
+        if isinstance(part, dict):
+            name = str(part.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found.add(name)
+                open_.append(schemas[name])
+            part = list(part.values())
+        if isinstance(part, list):
+            open_ += part
+    return found
+
+
+@schemathesis.hook
+def filter_case(context: HookContext, case: Case) -> bool:
+    """Try every constraint on the parts of a body at one of the operations that take it. The others get the body's own
+    constraints, all other parts of a request, and what is drawn."""
+    data = case.meta.phase.data if case.meta else None
+    return not (
+        case.operation.label in _REPEATED
+        and isinstance(data, CoveragePhaseData)
+        and data.parameter_location is ParameterLocation.BODY
+        and _is_of_a_part(data)
+    )
+
+
+def _is_of_a_part(data: CoveragePhaseData) -> bool:
+    """Whether a case tries something inside of the body, not the body itself."""
+    if data.location is None:
+        return data.scenario in (CoverageScenario.VALID_OBJECT, CoverageScenario.OBJECT_ADDITIONAL_PROPERTY)
+    return data.location.count("/") > 1
 
 
 @schemathesis.hook
