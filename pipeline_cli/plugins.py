@@ -70,20 +70,14 @@ def packet(service: ServiceClient, out: Output, job_id: str, stage: str) -> None
 @click.option(
     "--since", type=Instant(), help="Only answers given then or later: unix seconds, RFC 3339, or 30m, 2h, 7d."
 )
-@click.option(
-    "--most",
-    type=click.IntRange(1, 500),
-    default=20,
-    show_default=True,
-    help="Show so many disagreements at most, and as many errors.",
-)
+@click.option("--most", type=click.IntRange(min=1), help="Show so many disagreements at most, and as many errors.")
 @with_service
-def shadow(service: ServiceClient, out: Output, key: str, since: int | None, most: int) -> None:
+def shadow(service: ServiceClient, out: Output, key: str, since: int | None, most: int | None) -> None:
     """Show what a shadow answered, beside what was decided.
 
     How often both agreed, the latest disagreements and errors, and how long both took.
     """
-    params = {"most": most} | ({} if since is None else {"since": since})
+    params = {"since": since, "most": most}
     out.show(service.get("v1", "plugins", "shadow", key, params=params).payload, render_shadows.report)
 
 

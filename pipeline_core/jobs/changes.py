@@ -255,18 +255,19 @@ def gathered(session: Session) -> Changes | None:
 
 def write_replicas(session: Session, rows: list[dict[str, Any]]) -> None:
     """Write rows of replicas, which replace earlier ones; where changes are gathered, in their statement."""
-    if changes := gathered(session):
-        changes.replicas += rows
-    else:
-        _write(session, {"replicas": rows})
+    _gather_or_write(session, "replicas", rows)
 
 
 def write_documents(session: Session, rows: list[dict[str, Any]]) -> None:
     """Write `roles` and `platform` of jobs; what a row lacks keeps its value. Where changes are gathered, in their statement."""
+    _gather_or_write(session, "documents", rows)
+
+
+def _gather_or_write(session: Session, part: str, rows: list[dict[str, Any]]) -> None:
     if changes := gathered(session):
-        changes.documents += rows
+        getattr(changes, part).extend(rows)
     else:
-        _write(session, {"documents": rows})
+        _write(session, {part: rows})
 
 
 def _write(session: Session, rows: Mapping[str, Sequence[Mapping[str, Any]]], columns: tuple[str, ...] = ()) -> None:

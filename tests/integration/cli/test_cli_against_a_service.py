@@ -392,7 +392,7 @@ def test_a_shadow_is_shown_beside_what_was_decided_and_promoted(stub, pipeline) 
     assert "30 ms in the middle, 95 % within 1.5 s" in shown
     assert "stop: too large (30 ms)" in shown
     assert "pass (10 ms)" in shown
-    assert stub.asked[-1].query == {"since": "5", "most": "20"}
+    assert stub.asked[-1].query == {"since": "5"}
     pipeline("plugin", "shadow", "K", "--most", "3")
     assert stub.asked[-1].query == {"most": "3"}
     stub.answer("PUT", "/v1/plugins/promote/K", {"promoted": {"key": "K"}, "replaced": {"key": "L"}})

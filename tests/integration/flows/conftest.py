@@ -14,6 +14,7 @@ from pipeline_core.database.wakeups import FlowDue, RunDue, Wakeup
 from pipeline_core.flows.runs import admission, progress
 from pipeline_core.jobs import lifecycle
 from pipeline_core.settings import Settings
+from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 
 WAY = {
@@ -49,6 +50,14 @@ class Engine:
                 if job.state != to:
                     lifecycle.transition(session, job, to, reason=reason)
         self.go()
+
+    def turn_in_cluster(self, job_id: str, *states: JobState, reason: str = "") -> None:
+        """A job comes into its cluster and goes through these states; the engine goes on later."""
+        with transaction() as session:
+            job = lifecycle.lock(session, job_id)
+            job.stage = Stage.CLUSTER
+            for state in states:
+                lifecycle.transition(session, job, state, reason=reason)
 
     def jobs(self, run_id: str, task: str) -> list[str]:
         """The jobs of a task's attempts."""

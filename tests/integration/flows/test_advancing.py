@@ -13,9 +13,8 @@ from pipeline_core.database.models import JobResult
 from pipeline_core.flows.runs import attempts, control
 from pipeline_core.flows.runs.state_machine import STILL_ENDING
 from pipeline_core.flows.states import TaskState
-from pipeline_core.jobs import cleanup, lifecycle
+from pipeline_core.jobs import cleanup
 from pipeline_core.settings import settings
-from pipeline_core.stages.names import Stage
 from pipeline_core.states import JobState
 from tests.builders import flow_entry
 from tests.flows import begin, store
@@ -180,10 +179,7 @@ def test_stopping_a_run_stops_its_jobs(engine: Engine) -> None:
 def test_a_job_that_succeeded_before_its_run_was_stopped_is_not_run_again(engine: Engine) -> None:
     run_id = begin(store(flow_entry("succeeded-first", {"a": [], "b": ["a"]})))
     engine.go()
-    with transaction() as session:
-        job = lifecycle.lock(session, engine.jobs(run_id, "a")[0])
-        lifecycle.transition(session, job, JobState.RUNNING, reason="")
-        lifecycle.transition(session, job, JobState.SUCCEEDED, reason="")
+    engine.turn_in_cluster(engine.jobs(run_id, "a")[0], JobState.RUNNING, JobState.SUCCEEDED)
     control.stop(run_id, ADMIN)
     engine.go()
     assert engine.states(run_id) == {"a": "succeeded", "b": "stopped"}
@@ -198,10 +194,7 @@ def test_a_retry_begins_when_nothing_of_the_stopped_job_runs_any_more(engine: En
     run_id = begin(store(flow_entry("ending", {"a": []})))
     engine.go()
     [job_id] = engine.jobs(run_id, "a")
-    with transaction() as session:
-        job = lifecycle.lock(session, job_id)
-        job.stage = Stage.CLUSTER
-        lifecycle.transition(session, job, JobState.RUNNING, reason="")
+    engine.turn_in_cluster(job_id, JobState.RUNNING)
     control.stop(run_id, ADMIN)
     control.retry(run_id, ADMIN)
     engine.go()
@@ -219,11 +212,7 @@ def test_a_job_that_failed_in_the_cluster_before_its_run_was_stopped_does_not_ho
     run_id = begin(store(flow_entry("failed-first", {"a": []})))
     engine.go()
     [job_id] = engine.jobs(run_id, "a")
-    with transaction() as session:
-        job = lifecycle.lock(session, job_id)
-        job.stage = Stage.CLUSTER
-        lifecycle.transition(session, job, JobState.RUNNING, reason="")
-        lifecycle.transition(session, job, JobState.FAILED, reason="exit 1")
+    engine.turn_in_cluster(job_id, JobState.RUNNING, JobState.FAILED, reason="exit 1")
     control.stop(run_id, ADMIN)
     engine.go()
     task = engine.tasks(run_id)["a"]
