@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 
 import psutil
 
@@ -14,10 +15,8 @@ def seconds() -> dict[str, float]:
     """The CPU time so far of each child of this process with all that it has started: workers by name, servers by kind."""
     used: defaultdict[str, float] = defaultdict(float)
     for child in psutil.Process().children():
-        try:
-            used[name(child)] += sum(map(_seconds, [child, *child.children(recursive=True)]))
-        except psutil.Error:
-            continue
+        with suppress(psutil.Error):
+            used[name(child)] += sum(map(seconds_of, [child, *child.children(recursive=True)]))
     return dict(used)
 
 
@@ -27,8 +26,12 @@ def milliseconds_each(before: Mapping[str, float], after: Mapping[str, float], c
     return {**each, "all": sum(each.values())}
 
 
-def _seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
+def seconds_of(process: psutil.Process) -> float:
+    """The CPU time of a process and of its children that have ended; 0 if it has ended itself, since its parent has that then."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
     return float(times.user + times.system + times.children_user + times.children_system)
 
 

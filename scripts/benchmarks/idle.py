@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 
 import psutil
 
+from scripts.benchmarks.cpu import seconds_of
 from scripts.benchmarks.results import Result
 from scripts.benchmarks.scale import Scale
 from scripts.benchmarks.stand import standing
@@ -30,11 +32,7 @@ def measure(scale: Scale) -> Result:
         for kind, process in _processes():
             memory[kind] = memory.get(kind, 0.0) + process.memory_full_info().pss / 1e6
             processes += kind != POSTGRES
-    used: dict[str, float] = {}
-    for process, (kind, cpu) in after.items():
-        # A process that began meanwhile counts from its beginning.
-        used[kind] = used.get(kind, 0.0) + cpu - before.get(process, (kind, 0.0))[1]
-    percent = {kind: 100 * cpu / seconds for kind, cpu in used.items()}
+    percent = {kind: 100 * (cpu - before[kind]) / seconds for kind, cpu in after.items()}
     value = sum(percent.values())
     held = sum(megabytes for kind, megabytes in memory.items() if kind != POSTGRES)
     return Result(
@@ -54,12 +52,12 @@ def measure(scale: Scale) -> Result:
     )
 
 
-def _cpu_seconds() -> dict[psutil.Process, tuple[str, float]]:
-    """The CPU time of each process, and of its children that have ended."""
-    found = {}
+def _cpu_seconds() -> dict[str, float]:
+    """The CPU time of all processes by what they belong to. What one that ends has used stays with its parent, as with the
+    connections of PostgreSQL, which are closed after half an hour."""
+    found: defaultdict[str, float] = defaultdict(float)
     for kind, process in _processes():
-        times = process.cpu_times()
-        found[process] = kind, times.user + times.system + times.children_user + times.children_system
+        found[kind] += seconds_of(process)
     return found
 
 
