@@ -71,6 +71,7 @@ class Job(Base):
 
     __table_args__ = (
         Index(None, "user_id", "id"),
+        Index(None, "user_id", "state", "id"),
         Index(None, "state", "id"),
         Index(None, "kind", "id"),
         Index("ix_jobs_name_prefix", "name", "id", postgresql_ops={"name": "text_pattern_ops"}),

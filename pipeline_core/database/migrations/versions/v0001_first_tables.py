@@ -174,6 +174,7 @@ def upgrade() -> None:
         postgresql_where=sa.text("suspended_until IS NOT NULL"),
     )
     op.create_index(op.f("ix_jobs_user_id_id"), "jobs", ["user_id", "id"], unique=False)
+    op.create_index(op.f("ix_jobs_user_id_state_id"), "jobs", ["user_id", "state", "id"], unique=False)
     op.create_table(
         "leases",
         sa.Column("name", sa.Text(), nullable=False),
@@ -657,6 +658,7 @@ def downgrade() -> None:
     op.drop_table("run_signals")
     op.drop_table("registry")
     op.drop_table("leases")
+    op.drop_index(op.f("ix_jobs_user_id_state_id"), table_name="jobs")
     op.drop_index(op.f("ix_jobs_user_id_id"), table_name="jobs")
     op.drop_index("ix_jobs_suspended_until", table_name="jobs", postgresql_where=sa.text("suspended_until IS NOT NULL"))
     op.drop_index("ix_jobs_suspended", table_name="jobs", postgresql_where=sa.text("suspended_at IS NOT NULL"))
