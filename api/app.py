@@ -13,9 +13,9 @@ from flask import Flask, Response, g, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api import envelope, openapi, resources
-from api.auth import FailureLimit
 from api.blueprint import LIMIT
 from api.console import pages
+from api.failure_limit import FailureLimit
 from api.resources import features, flows, operations
 from api.resources import tokens as token_routes
 from api.server.request_reader import READ_BYTES

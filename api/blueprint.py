@@ -27,7 +27,7 @@ from pipeline_core.errors import NotFound, TooLarge, UnsupportedMediaType, Wrong
 from pipeline_core.validation.texts import shown, storable
 
 LIMIT = "failure_limit"
-"""The key of the application's `auth.FailureLimit` in `app.extensions`."""
+"""The key of the application's `FailureLimit` in `app.extensions`."""
 
 MEDIA_TYPE = "application/json"
 _TOO_LARGE = f"The request's body is larger than {MAX_BYTES} bytes."

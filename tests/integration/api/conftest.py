@@ -13,8 +13,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from api.auth import FailureLimit
 from api.blueprint import LIMIT
+from api.failure_limit import FailureLimit
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.database import transaction, wakeups
 from pipeline_core.settings import Settings

@@ -11,8 +11,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from api.auth import FailureLimit
 from api.blueprint import LIMIT
+from api.failure_limit import FailureLimit
 from pipeline_core.auth import browser_sessions
 from pipeline_core.auth.privileges import Privilege
 from pipeline_core.common.clock import now
