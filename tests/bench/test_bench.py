@@ -36,13 +36,17 @@ ROWS = {
     "deliveries_per_second": {"worker_threads", "subscriber_ms"},
     "scaling": {"of_linear", "cpu_busy"},
     "memory_mb": {"above_mb", "api", "worker"},
+    "first_answer_seconds": {"new_directory", "used_directory"},
     "what_if_seconds": {"jobs", "submit_p95_ms", "submit_p95_ms_alone"},
     "console_lag_ms": {"lag_ms", "waiters", "changes_per_second"},
     "submit_per_second_50_waiters": {"waiters", "connections", "rounds"},
     "console_pages_ms": {"jobs", "cases", "paint_ms", "log_task_ms"},
     "idle": {"cpu_percent", "pss_mb", "after_seconds", "for_seconds"},
 }
-WITHOUT_BASELINE = {"console_lag_ms", "console_pages_ms", "hook_lag_ms", "idle", "recovery_seconds", "what_if_seconds"}
+WITHOUT_BASELINE = {
+    *("console_lag_ms", "console_pages_ms", "first_answer_seconds", "hook_lag_ms", "idle", "recovery_seconds"),
+    "what_if_seconds",
+}
 
 
 BY_COMMAND = {"memory_mb", "idle"}
