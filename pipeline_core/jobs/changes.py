@@ -44,6 +44,7 @@ from pipeline_core.database.models import (
     JobDocument,
     Registry,
     Replica,
+    RunSignal,
     Step,
     TrailRow,
     table,
@@ -59,7 +60,7 @@ from pipeline_core.states import JobState, ReplicaState
 
 _JOB, _STEP, _DOCUMENT = table(Job), table(Step), table(JobDocument)
 _EVENT, _DELIVERY, _TRAIL, _FEED = table(Event), table(Delivery), table(TrailRow), table(FeedChange)
-_REPLICA = table(Replica)
+_REPLICA, _SIGNAL = table(Replica), table(RunSignal)
 
 _NOTED = "job changes"
 
@@ -119,6 +120,7 @@ class Changes:
     deliveries: list[dict[str, Any]] = field(default_factory=list)
     replicas: list[dict[str, Any]] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
+    signals: list[dict[str, Any]] = field(default_factory=list)
 
     def holds(self, step: ClaimedStep) -> bool:
         """Whether the owner of the step holds it, and its job is locked."""
@@ -185,6 +187,7 @@ class Changes:
             "deliveries": self.deliveries,
             "replicas": self.replicas,
             "documents": self.documents,
+            "signals": self.signals,
         }
 
 
@@ -263,6 +266,11 @@ def write_documents(session: Session, rows: list[dict[str, Any]]) -> None:
     _gather_or_write(session, "documents", rows)
 
 
+def write_signals(session: Session, rows: list[dict[str, Any]]) -> None:
+    """Write signals of the runs that jobs are tasks of; where changes are gathered, in their statement."""
+    _gather_or_write(session, "signals", rows)
+
+
 def _gather_or_write(session: Session, part: str, rows: list[dict[str, Any]]) -> None:
     if changes := gathered(session):
         getattr(changes, part).extend(rows)
@@ -314,6 +322,7 @@ def _parts(held: CTE | None = None) -> dict[str, Part]:
         "deliveries": _of_deliveries(events[0]),
         "replicas": _of_replicas(held),
         "documents": _of_documents(held),
+        "signals": _of_signals(held),
     }
 
 
@@ -370,6 +379,12 @@ def _of_documents(held: CTE | None) -> Part:
     values = {name: func.coalesce(passed.column(name), _DOCUMENT.c[name]) for name in names}
     changed = _only(update(_DOCUMENT).where(_DOCUMENT.c.job_id == passed.column("job_id")), _DOCUMENT.c.job_id, held)
     return changed.values(values).cte("of_documents"), passed
+
+
+def _of_signals(held: CTE | None) -> Part:
+    names = ("run_id", "job_id", "at")
+    passed = Passed("signalled", (_SIGNAL.c[name] for name in names))
+    return _inserted(_SIGNAL, _all_of(passed, names), _rows_of(passed, held)).cte("of_signals"), passed
 
 
 def _only(statement: Of, job_id: ColumnElement[str], held: CTE | None) -> Of:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from pipeline_core.database import wakeups
-from pipeline_core.database.models import Job, RunSignal, table
-from pipeline_core.jobs import lifecycle
-
-_INSERT = insert(table(RunSignal))
+from pipeline_core.database.models import Job
+from pipeline_core.jobs import changes, lifecycle
 
 
 def listen() -> None:
@@ -22,5 +19,5 @@ def listen() -> None:
 def signal_run(session: Session, job: Job, moment: datetime) -> None:
     """Signal the run that the job is a task of, if it is one: it has to be advanced."""
     if job.run_id:
-        session.execute(_INSERT, {"run_id": job.run_id, "job_id": job.id, "at": moment})
+        changes.write_signals(session, [{"run_id": job.run_id, "job_id": job.id, "at": moment}])
         wakeups.after_commit(session, wakeups.RunDue(job.run_id))

@@ -17,9 +17,10 @@ from pipeline_core.common import failpoints
 from pipeline_core.common.clock import now
 from pipeline_core.common.failpoints import FailpointReached, Point
 from pipeline_core.database import connected, transaction
-from pipeline_core.database.models import Delivery, Replica, Step
+from pipeline_core.database.models import Delivery, Job, Replica, RunRow, Step
 from pipeline_core.database.prepared import texts
 from pipeline_core.features import registry
+from pipeline_core.flows.runs import admission, progress, run_signals
 from pipeline_core.jobs import changes, claims, control, cursor, replicas, rollup
 from pipeline_core.jobs.claims import NotOwner
 from pipeline_core.jobs.cursor import Done
@@ -28,6 +29,8 @@ from pipeline_core.stages.launch import pace
 from pipeline_core.stages.names import Stage
 from pipeline_core.stages.outcomes import Launched
 from pipeline_core.states import ReplicaState
+from tests.builders import flow_entry
+from tests.flows import begin, store
 from tests.integration.jobs.test_contention import somebody_waits_for_a_lock
 from tests.integration.jobs.test_cursor import ADMIN, claimed, job_of, states, step_of, submitted, submitted_taskset
 from tests.statements import counted_statements
@@ -67,6 +70,24 @@ def test_a_launch_by_itself_is_claimed_and_written_by_one_statement_each() -> No
         cursor.finish(claim, launch.run(claim))
     assert states(job_id) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
     assert len(counted) == 2
+
+
+def test_a_launch_of_a_task_of_a_run_signals_the_run_by_the_statement_that_writes_it() -> None:
+    run_signals.listen()
+    run_id = begin(store(flow_entry("launched", {"only": []})))
+    with transaction() as session:
+        admission.admit(session.get_one(RunRow, run_id).flow_id)
+    progress.advance(run_id)
+    with transaction() as session:
+        job_id = session.scalars(select(Job.id).where(Job.run_id == run_id)).one()
+    with counted_statements() as counted:
+        claim = claimed(job_id, Stage.LAUNCH)
+        cursor.finish(claim, launch.run(claim))
+    assert states(job_id) == [(1, "waiting"), (2, "running"), (3, "succeeded")]
+    assert len(counted) == 2
+    progress.advance(run_id)
+    with transaction() as session:
+        assert session.get_one(RunRow, run_id).state == "succeeded"
 
 
 def test_the_statements_of_a_launch_are_soon_planned_no_more() -> None:
