@@ -98,6 +98,8 @@ class World:
                 closing(psycopg2.connect(self.database_url)) as connection,
                 connection.cursor() as cursor,
             ):
+                # A pooler closes the session of a client that leaves it within a transaction.
+                connection.autocommit = True
                 cursor.execute(statement, values)
                 return (list(cursor.fetchall()),)
             return None
